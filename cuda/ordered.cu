@@ -1,0 +1,58 @@
+// parts[slot][j] = sum of x[s] over the slot's streams s that have position j, in an order that is the same
+// in every run. Warps draw a piece of a stream each, whose positions all differ, and add theirs in turn.
+// Grid: blocks, times slots of streams, times columns.
+//
+// X: operand, Y: result, TILE: y's block fits in shared memory.
+#include "stream.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+ordered(const u32* table, const u32* seed, const u32* offset, const X* x, Y* parts, i64 streams, i64 length, i64 columns) {
+  constexpr u32 HELD = 8, WARPS = THREADS / 32;
+  extern __shared__ u64 memory[];
+  __shared__ u16 held[HELD][THREADS];
+  __shared__ u32 most;
+  const Window window(seed, offset, length);
+  if (blockIdx.x >= window.blocks) return;
+  const u32 block = window.block + blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const i64 start = window.start(block);
+  const i64 begin = streams * blockIdx.y / gridDim.y, end = streams * (blockIdx.y + 1) / gridDim.y;
+  Y* tile = (Y*)memory;
+  const i64 from = start < 0 ? -start : 0, to = min((i64)Walk::size, length - start);
+  for (i64 column = blockIdx.z; column < columns; column += gridDim.z) {
+    Y* out = parts + blockIdx.y * length * columns + column;  // of this slot
+    for (i64 i = from + threadIdx.x; i < to; i += THREADS) {
+      if (TILE) tile[i] = 0;
+      else out[(start + i) * columns] = 0;
+    }
+    for (i64 first = begin; first < end; first += WARPS) {
+      const i64 s = first + warp;
+      const Y value = s < end ? Y(x[s * columns + column]) : Y(0);
+      Walk walk(table, window.seed, window.stream + (u32)s, block);
+      const u32 count = value != Y(0) ? walk.count : 0;
+      if (threadIdx.x == 0) most = 0;
+      __syncthreads();
+      if (lane == 0) atomicMax(&most, count);
+      __syncthreads();
+      const u32 longest = most;
+      for (u32 base = 0; base < longest; base += 32 * HELD) {
+        u32 n = 0;
+        walk.count = min(count, base + 32 * HELD);
+        walk.visit<32>(base + lane, [&](Walk::Spot spot) { held[n++][threadIdx.x] = spot.index(); });
+        for (u32 turn = 0; turn < WARPS; turn++) {
+          if (turn == warp) {
+            for (u32 i = 0; i < n; i++) {
+              const i64 k = held[i][threadIdx.x];
+              if (TILE) tile[k] += value;
+              else if (k >= from && k < to) out[(start + k) * columns] += value;
+            }
+          }
+          __syncthreads();
+        }
+      }
+    }
+    __syncthreads();
+    if (TILE)
+      for (i64 i = from + threadIdx.x; i < to; i += THREADS) out[(start + i) * columns] = tile[i];
+    __syncthreads();
+  }
+}

@@ -1,0 +1,85 @@
+// What every kernel shares: the window of the matrix that it works on, and a fair division of a
+// block's streams among the lanes of a thread block.
+#pragma once
+#include "walk.cuh"
+typedef Bernoulli<BITS, DIAGONAL> Walk;
+
+// seed: high and low word; offset: first stream, then low and high word of the first position.
+struct Window {
+  u64 seed, first;
+  i64 length;
+  u32 stream, block, blocks;
+  __device__ Window(const u32* seed_, const u32* offset, i64 length_) : length(length_) {
+    seed = mix64((u64)seed_[0] << 32 | seed_[1]);
+    stream = offset[0];
+    first = (u64)offset[2] << 32 | offset[1];
+    block = first >> Walk::bits;
+    blocks = (u32)((first + length - 1) >> Walk::bits) - block + 1;
+  }
+  // Where a block starts, counted from the window's first position: below 0 when it starts before it.
+  __device__ i64 start(u32 block) const { return (i64)(((u64)block << Walk::bits) - first); }
+};
+
+template <int lanes, class T> __device__ __forceinline__ T sum_over(T value) {
+#pragma unroll
+  for (int o = lanes / 2; o; o >>= 1) value += __shfl_xor_sync(0xFFFFFFFFu, value, o);
+  return value;
+}
+
+// Streams of one block, most work first, so that the lanes of a warp end together: their counts differ by
+// a quarter and more where a block holds few. Which lane takes a stream changes no sum.
+struct Order {
+  static constexpr u32 bins = 64;
+  u32 taken, ends[bins];
+};
+
+// Calls body(row, walk, lane) for every row below `rows`; `lanes` lanes of a warp share a row. All threads of
+// the block must come; rows that `active` refuses come with no positions or not at all.
+template <int lanes, class Stream, class Active, class Body>
+__device__ __forceinline__ void each_stream(Order& order, u16* counts, u16* sorted, const u32* table, u64 seed,
+                                            u32 block, u32 rows, Stream stream, Active active, Body body) {
+  constexpr u32 groups = 32 / lanes;
+  const u32 lane = threadIdx.x % lanes, group = threadIdx.x % 32 / lanes;
+  if (lanes < 32) {
+    const u32 lo = table[LO], span = table[SIZE] + 1;
+    int shift = 0;
+    while (span >> shift >= Order::bins) shift++;
+    auto bin = [&](u32 count) { return Order::bins - 1 - (count < lo ? 0 : (count - lo) >> shift); };
+    for (u32 i = threadIdx.x; i < Order::bins; i += blockDim.x) order.ends[i] = 0;
+    __syncthreads();
+    for (u32 row = threadIdx.x; row < rows; row += blockDim.x) {
+      const u32 count = active(row) ? Walk::count_of(table, seed, stream(row), block) : 0;
+      counts[row] = count;
+      atomicAdd(&order.ends[bin(count)], 1);
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {  // exclusive prefix sums of the bins, two to a lane
+      const u32 first = order.ends[2 * threadIdx.x], both = first + order.ends[2 * threadIdx.x + 1];
+      u32 sum = both;
+      for (int o = 1; o < 32; o <<= 1) {
+        const u32 other = __shfl_up_sync(0xFFFFFFFFu, sum, o);
+        if (threadIdx.x >= o) sum += other;
+      }
+      order.ends[2 * threadIdx.x] = sum - both;
+      order.ends[2 * threadIdx.x + 1] = sum - both + first;
+      order.taken = 0;
+    }
+    __syncthreads();
+    for (u32 row = threadIdx.x; row < rows; row += blockDim.x) sorted[atomicAdd(&order.ends[bin(counts[row])], 1)] = row;
+  } else if (threadIdx.x == 0) {
+    order.taken = 0;
+  }
+  __syncthreads();
+  for (;;) {
+    u32 i = 0;
+    if (threadIdx.x % 32 == 0) i = atomicAdd(&order.taken, groups);
+    i = __shfl_sync(0xFFFFFFFFu, i, 0) + group;
+    if (i - group >= rows) break;
+    const u32 row = i < rows ? (lanes < 32 ? sorted[i] : i) : 0;
+    u32 count = 0;
+    if (i < rows) count = lanes < 32 ? counts[row] : active(row) ? Walk::count_of(table, seed, stream(row), block) : 0;
+    const Walk walk(count, seed, stream(row), block);
+    body(row, i < rows, walk, lane);
+  }
+  __syncthreads();
+}

@@ -1,0 +1,191 @@
+"""From a pattern, a weight and an operand to a product: units, dtypes, tables and seeds, then one primitive."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import brainunit as u
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import _products as primitives
+from ._pattern import Pattern
+from ._seed import array_seed, is_data, python_seed, random_seed, seed_words
+from ._spikes import unwrap
+from ._walk import device_table, traced_table
+
+
+class Connectivity(NamedTuple):
+    """Everything that fixes the entries: the pattern, and `prob` and the seed, each structure or data."""
+
+    pattern: Pattern
+    prob: Any  # float, or a JAX scalar
+    seed: Any  # int, or the two words of one as a JAX array
+
+    @property
+    def T(self) -> Connectivity:
+        return self._replace(pattern=self.pattern.T)
+
+    def structure(self):
+        """The operands (table, seed words, offset) that every primitive takes first."""
+        length = self.pattern.walked_length
+        if isinstance(self.prob, jax.core.Tracer):
+            table = traced_table(self.pattern.walk, self.prob, length)
+        else:
+            table = device_table(self.pattern.walk, float(self.prob), length)
+        words = seed_words(self.seed) if isinstance(self.seed, int) else self.seed
+        return table, words, self.pattern.offset
+
+
+def check_prob(prob):
+    """A probability as a float, or the JAX array that was given."""
+    if is_data(prob):
+        if not jnp.issubdtype(prob.dtype, jnp.floating):
+            raise TypeError(f"prob must be a real number, got an array of {prob.dtype}")
+        if prob.ndim != 0:
+            raise ValueError(f"prob must be a scalar, got shape {prob.shape}: use jax.vmap over several")
+        if isinstance(prob, jax.core.Tracer):
+            return prob
+        _check_range(float(prob))
+        return prob
+    if isinstance(prob, bool | np.bool_ | str) or np.ndim(prob) != 0 or isinstance(prob, complex | np.complexfloating):
+        raise TypeError(f"prob must be a real number in [0, 1], got {prob!r}")
+    try:
+        value = float(prob)
+    except (TypeError, ValueError):
+        raise TypeError(f"prob must be a real number in [0, 1], got {prob!r}") from None
+    _check_range(value)
+    return value
+
+
+def _check_range(value):
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"prob must lie in [0, 1], got {value}")
+
+
+def check_seed(seed):
+    """A seed as an int, or as two words when it is data; None draws one."""
+    if seed is None:
+        return random_seed()
+    return array_seed(seed) if is_data(seed) else python_seed(seed)
+
+
+def check_weight(weight):
+    """(weight as a JAX scalar, its unit)"""
+    mantissa, unit = split_unit(weight)
+    try:
+        mantissa = jnp.asarray(mantissa)
+    except (TypeError, ValueError):
+        raise TypeError(f"weight must be a number, got {weight!r}") from None
+    if mantissa.dtype == np.bool_:
+        raise TypeError("weight must be a number, got a boolean: use 1 for a 0/1 matrix")
+    if mantissa.size != 1:
+        raise ValueError(
+            f"weight must be a scalar, since all nonzeros of a scalar matrix are equal; got shape {mantissa.shape}"
+        )
+    return mantissa.reshape(()), unit
+
+
+def split_unit(x):
+    """(mantissa, unit) of a number, an array or a Quantity."""
+    if isinstance(x, u.Quantity):
+        return x.mantissa, x.unit
+    return x, u.UNITLESS
+
+
+def join_unit(mantissa, unit):
+    """A Quantity, or the bare array when the unit is no unit."""
+    return u.maybe_decimal(u.Quantity(mantissa, unit=unit))
+
+
+def product(connectivity: Connectivity, weight, x, *, binary=False, backend=None):
+    """W @ x for a vector or a matrix x; `binary` takes any x as events, booleans are events always."""
+    value, wrapped = unwrap(x)
+    binary = binary or wrapped
+    value, x_unit = split_unit(value)
+    value, inner = unwrap(value)  # events inside a Quantity
+    binary = binary or inner
+    value = _operand(value)
+    binary = binary or value.dtype == np.bool_
+    shape = connectivity.pattern.shape
+    if value.ndim not in (1, 2) or value.shape[0] != shape[1]:
+        raise ValueError(f"shapes do not match: {shape} @ {value.shape}")
+    weight, w_unit = check_weight(weight)
+    if binary and jnp.issubdtype(value.dtype, jnp.complexfloating):
+        raise TypeError(f"events must be booleans, integers or reals, got {value.dtype}")
+    y = _product(
+        weight,
+        *connectivity.structure(),
+        value,
+        block=connectivity.pattern.block,
+        gather=connectivity.pattern.corder,
+        binary=binary,
+        backend=backend,
+    )
+    return join_unit(y, w_unit * x_unit)
+
+
+def _operand(value):
+    """The operand as a JAX array."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"cannot multiply a JITScalarMatrix by {type(value).__name__}") from None
+    if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == np.bool_):
+        raise TypeError(f"operand must be numbers or booleans, got {array.dtype}")
+    return array
+
+
+def accumulator(dtype) -> np.dtype:
+    """The dtype in which kernels sum for a result of this dtype: halves and short integers are widened."""
+    dtype = np.dtype(dtype)
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return np.dtype(np.float64 if dtype == np.complex128 else np.float32)
+    if jnp.issubdtype(dtype, jnp.floating):
+        return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    return np.dtype(np.int64 if dtype.itemsize == 8 else np.int32)
+
+
+@functools.partial(jax.jit, static_argnames=("block", "gather", "binary", "backend"))
+def _product(weight, table, seed, offset, x, *, block, gather, binary, backend):
+    """weight * (P @ x), in the dtype that the two promote to."""
+    result = jnp.result_type(weight, x)
+    compute = accumulator(result)
+    params = {"block": block, "gather": gather, "dtype": compute, "backend": backend}
+    mv, mm = primitives.jitsmv_p, primitives.jitsmm_p
+    if binary:
+        mv, mm = primitives.binary_jitsmv_p, primitives.binary_jitsmm_p
+    elif jnp.issubdtype(x.dtype, jnp.complexfloating):
+        columns = x.reshape(x.shape[0], -1).astype(result)
+        (y,) = mm(table, seed, offset, jnp.concatenate([columns.real, columns.imag], axis=1), **params)
+        half = columns.shape[1]
+        y = jax.lax.complex(y[:, :half], y[:, half:]).reshape(-1, *x.shape[1:])
+        return (weight * y).astype(result)
+    else:
+        x = x.astype(compute)
+    (y,) = (mv if x.ndim == 1 else mm)(table, seed, offset, x, **params)
+    if jnp.issubdtype(result, jnp.complexfloating):
+        return jax.lax.complex(weight.real.astype(compute) * y, weight.imag.astype(compute) * y)
+    return (weight.astype(compute) * y).astype(result)
+
+
+def dense(connectivity: Connectivity, weight, backend=None):
+    """The matrix as an array (or Quantity): weight at the nonzeros, 0 elsewhere."""
+    weight, unit = check_weight(weight)
+    pattern = connectivity.pattern
+    table, seed, offset = connectivity.structure()
+    nothing = jnp.zeros((1,), jnp.int32)
+    (ones,) = primitives.jits_dense_p(table, seed, offset, nothing, block=pattern.block, backend=backend)
+    ones = ones if pattern.corder else ones.T
+    return join_unit(jnp.where(ones != 0, weight, jnp.zeros((), weight.dtype)), unit)
+
+
+def stream_counts(connectivity: Connectivity, backend=None) -> jax.Array:
+    """Nonzeros of each stream."""
+    table, seed, offset = connectivity.structure()
+    nothing = jnp.zeros((1,), jnp.int32)
+    return primitives.jits_count_p(
+        table, seed, offset, nothing, block=connectivity.pattern.block, backend=backend
+    )[0]

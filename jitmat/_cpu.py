@@ -1,0 +1,66 @@
+"""The numba backend: compiles a kernel when a program that needs it is lowered, and calls it through XLA's FFI."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+
+import jax
+import numpy as np
+
+_lock = threading.Lock()
+
+
+@functools.lru_cache(maxsize=1)
+def problem() -> str | None:
+    """None when the numba kernels can run here, else a sentence that says why they cannot."""
+    try:
+        from .kernels import ffi  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        return f"numba cannot be used ({error}); `pip install numba`"
+    return ffi.layout_problem()
+
+
+@functools.lru_cache(maxsize=1)
+def warn_of_fallback():
+    """Say once that the plain JAX kernels stand in."""
+    warnings.warn(f"jitmat runs its plain JAX kernels, which are slower: {problem()}", RuntimeWarning, stacklevel=2)
+
+
+@functools.lru_cache(maxsize=None)
+def _compile(walk: str, kernel: str, operand: str, result: str):
+    """Compile one kernel and register it with XLA; gives its target name."""
+    from numba import from_dtype
+
+    from .kernels import ffi, materialize, products, walks  # pyright: ignore[reportMissingImports]
+
+    positions = walks[walk]
+    name = f"jitmat_{walk}_{kernel}_{operand}_{result}"
+    if kernel in ("gather", "scatter"):
+        make = products.make_gather if kernel == "gather" else products.make_scatter
+        operand_type, result_type = (from_dtype(np.dtype(dtype)) for dtype in (operand, result))
+        functions = make(positions, operand_type, result_type)
+    else:
+        functions = getattr(materialize, f"make_{kernel}")(positions)
+    handler, *alive = ffi.ffi_handler(name, *functions)
+    _alive.append((handler, alive))
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler.address), platform="cpu")
+    return name
+
+
+_alive: list = []  # compiled code must outlive every program that calls it
+
+
+def _target(*key) -> str:
+    with _lock:  # one thread compiles; the others find the kernel made
+        return _compile(*key)
+
+
+def call(block, kernel: str, table, seed, offset, operand, out: jax.ShapeDtypeStruct, columns: int = 1):
+    """Call a kernel on a block."""
+    name = _target(block.walk, kernel, np.dtype(operand.dtype).name, np.dtype(out.dtype).name)
+    config = np.array(
+        [block.block_length, block.streams, block.positions, columns, 0 if block.diagonal else 1], np.int64
+    )
+    return jax.ffi.ffi_call(name, out)(table, seed, offset, operand, config=config)

@@ -1,0 +1,169 @@
+"""Products and materialization as functions of (weight, prob, seed); names and arguments as in brainevent."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from ._compute import Connectivity, check_prob, check_seed, check_weight, dense, join_unit, product
+from ._materialize import to_scipy
+from ._pattern import make_pattern
+from ._seed import random_seed
+
+
+def _connectivity(prob, seed, shape, transpose, corder, walk) -> Connectivity:
+    """Of the matrix that multiplies: `shape` is that of the untransposed one, `corder` speaks of the output."""
+    try:
+        rows, columns = shape
+    except (TypeError, ValueError):
+        raise TypeError(f"shape must be a pair of integers, got {shape!r}") from None
+    if not isinstance(transpose, bool):
+        raise TypeError(f"transpose must be True or False, got {transpose!r}")
+    pattern = make_pattern((columns, rows) if transpose else (rows, columns), corder, walk)
+    return Connectivity(pattern, check_prob(prob), check_seed(seed))
+
+
+def _check_dimensions(operand, ndim, name):
+    if jnp.ndim(getattr(operand, "value", operand)) != ndim:
+        raise ValueError(f"{name} takes {ndim} dimension{'s' * (ndim > 1)}, got shape {jnp.shape(operand)}")
+
+
+def _make_product(name: str, ndim: int, binary: bool, operand_name: str, formula: str):
+    """The four products differ in their operand's dimensions and in whether it is taken as events."""
+
+    def function(
+        weight, prob, operand, seed=None, *, shape, transpose=False, corder=True, walk="bernoulli", backend=None
+    ):
+        connectivity = _connectivity(prob, seed, shape, transpose, corder, walk)
+        _check_dimensions(operand, ndim, name)
+        with jax.named_scope(name):
+            return product(connectivity, weight, operand, binary=binary, backend=backend)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _PRODUCT_DOC.format(
+        formula=formula,
+        operand=operand_name,
+        sizes="(k,)" if ndim == 1 else "(k, columns)",
+        result="(r,)" if ndim == 1 else "(r, columns)",
+        kind="active elements count 1: floats above 0, booleans and integers that are not 0" if binary else "numbers",
+        name=name,
+        example="jnp.ones(3)" if ndim == 1 else "jnp.ones((3, 2))",
+        shown="Array([6., 6.], dtype=float32)" if ndim == 1 else "Array([[6., 6.],\n           [6., 6.]], dtype=float32)",
+    )
+    return function
+
+
+_PRODUCT_DOC = """{formula}
+
+    M is the random matrix of `shape` whose entries are `weight` with probability `prob`, independently, and 0
+    otherwise; it is regenerated from `seed`, never stored.
+
+    Parameters
+    ----------
+    weight : scalar, JAX scalar or Quantity
+        The value of every nonzero.
+    prob : float or JAX scalar
+        The probability of a nonzero, in [0, 1]. A Python or NumPy number is a float64 whatever JAX's precision.
+    {operand} : array of shape {sizes}
+        {kind}; may carry a unit. k is n, or m when transposed.
+    seed : int, JAX integer or jax.random.key, optional
+        In [-2^63, 2^64), modulo 2^64. None draws one, once per trace.
+    shape : (int, int)
+        (m, n), the shape of M, also when it is transposed.
+    transpose : bool
+        Multiply by M.T.
+    corder : bool
+        True draws a stream per *output* element (the product gathers), False one per input element (it scatters:
+        binary products then cost time in proportion to the active elements). The two draw different matrices; the
+        same matrix has `transpose=not transpose, corder=not corder`. The default here is True as in brainevent's
+        functions, that of `JITScalarMatrix` is False as in brainevent's classes:
+        `JITScalarMatrix(w, p, s, shape=(m, n)) @ x` is `{name}(w, p, x, s, shape=(m, n), corder=False)`.
+    walk : str
+        How the entries are drawn; "bernoulli".
+    backend : str, optional
+        "numba", "jax" or "cuda_raw"; None takes the platform's default.
+
+    Returns
+    -------
+    array or Quantity of shape {result}
+        In the dtype that weight and operand promote to. r is m, or n when transposed.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When shapes do not match, or an argument is out of its range or of another kind.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from jitmat import {name}
+    >>> {name}(2.0, 1.0, {example}, 0, shape=(2, 3))
+    {shown}
+    """
+
+jitsmv = _make_product("jitsmv", 1, False, "vector", "y = M @ vector, or M.T @ vector.")
+jitsmm = _make_product("jitsmm", 2, False, "B", "Y = M @ B, or M.T @ B.")
+binary_jitsmv = _make_product(
+    "binary_jitsmv", 1, True, "vector", "y = weight * (number of active elements that M, or M.T, connects to each output)."
+)
+binary_jitsmm = _make_product(
+    "binary_jitsmm", 2, True, "B", "Y = weight * (number of active elements of each column that M, or M.T, connects)."
+)
+
+
+def jits(weight, prob, seed=None, *, shape, transpose=False, corder=True, walk="bernoulli", backend=None):
+    """The dense matrix M, or M.T, that `jitsmv` multiplies by under the same arguments.
+
+    Parameters
+    ----------
+    weight, prob, seed, shape, transpose, corder, walk, backend
+        As in `jitsmv`.
+
+    Returns
+    -------
+    array or Quantity of shape (m, n), or (n, m) when transposed
+
+    Raises
+    ------
+    ValueError, TypeError
+        When an argument is out of its range or of another kind.
+
+    Examples
+    --------
+    >>> from jitmat import jits
+    >>> jits(2.0, 0.5, 1, shape=(2, 6))  # doctest: +SKIP
+    """
+    return dense(_connectivity(prob, seed, shape, transpose, corder, walk), weight, backend)
+
+
+def jits_to_csr(weight, prob, seed=None, *, shape, transpose=False, corder=True, walk="bernoulli", backend=None):
+    """(data, indices, indptr) of the CSR form of M, or M.T, that `jitsmv` multiplies by under the same arguments.
+
+    Parameters
+    ----------
+    weight, prob, seed, shape, transpose, corder, walk, backend
+        As in `jitsmv`; `prob` and `seed` must be concrete, since the number of nonzeros follows from them.
+
+    Returns
+    -------
+    data : array or Quantity of shape (nnz,)
+        `weight` throughout, differentiable in it.
+    indices, indptr : integer arrays of shapes (nnz,) and (rows + 1,)
+        Column indices are sorted within each row.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When an argument is out of its range or of another kind, or `prob` or `seed` is traced.
+
+    Examples
+    --------
+    >>> from jitmat import jits_to_csr
+    >>> data, indices, indptr = jits_to_csr(2.0, 1.0, 0, shape=(2, 3))
+    >>> indices
+    Array([0, 1, 2, 0, 1, 2], dtype=int32)
+    """
+    weight, unit = check_weight(weight)
+    stored = to_scipy(_connectivity(prob, seed, shape, transpose, corder, walk), 1, backend).tocsr()
+    data = jnp.broadcast_to(weight, stored.indices.shape)
+    return join_unit(data, unit), jnp.asarray(stored.indices), jnp.asarray(stored.indptr)

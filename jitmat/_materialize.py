@@ -1,0 +1,95 @@
+"""The stored form of a pattern, for scipy: the same walk, replayed in pieces of bounded size."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+
+from ._compute import Connectivity, stream_counts
+from ._products import jits_fill_p
+
+PIECE = 1 << 24  # nonzeros drawn at once
+WIDEST = 1 << 30  # positions of a piece: indices in a kernel are 32 bits
+
+
+def window(connectivity: Connectivity, stream: int, streams: int, position: int, positions: int) -> Connectivity:
+    """The block of `streams` x `positions` that begins at (stream, position) of this one."""
+    pattern = connectivity.pattern
+    start, size = (stream, position), (streams, positions)
+    if not pattern.corder:
+        start, size = start[::-1], size[::-1]
+    origin = (pattern.origin[0] + start[0], pattern.origin[1] + start[1])
+    return connectivity._replace(pattern=dataclasses.replace(pattern, origin=origin, shape=size))
+
+
+def concrete(connectivity: Connectivity, what: str) -> Connectivity:
+    """Refuse a traced seed or prob, on which the number of nonzeros depends."""
+    if any(isinstance(x, jax.core.Tracer) for x in (connectivity.prob, connectivity.seed)):
+        raise TypeError(f"{what} needs a concrete prob and seed, since the number of nonzeros follows from them")
+    return connectivity
+
+
+def count_nonzeros(connectivity: Connectivity, backend=None) -> int:
+    """The number of nonzeros."""
+    with jax.ensure_compile_time_eval():
+        return int(np.asarray(stream_counts(concrete(connectivity, "nnz"), backend)).sum(dtype=np.int64))
+
+
+def to_scipy(connectivity: Connectivity, weight, backend=None):
+    """A CSR array when streams are rows, else a CSC array; indices are sorted."""
+    concrete(connectivity, "a stored matrix")
+    pattern = connectivity.pattern
+    block = pattern.block
+    with jax.ensure_compile_time_eval():
+        counts = np.asarray(stream_counts(connectivity, backend)).astype(np.int64)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        index = np.int32 if max(indptr[-1], block.positions) < 1 << 31 else np.int64
+        indices = np.empty(indptr[-1], index)
+        if block.positions > WIDEST:
+            _fill_wide(connectivity, indices, indptr, backend)
+        else:
+            _fill(connectivity, indices, indptr, backend)
+    data = np.full(indptr[-1], weight)
+    make = scipy.sparse.csr_array if pattern.corder else scipy.sparse.csc_array
+    stored = make((data, indices, indptr.astype(index)), shape=pattern.shape)
+    stored.has_sorted_indices = True
+    return stored
+
+
+def _fill(connectivity, indices, indptr, backend):
+    """Positions of all streams, a fixed number of streams at a time so that few programs are compiled."""
+    block = connectivity.pattern.block
+    if block.streams == 0 or indptr[-1] == 0:
+        return
+    per_piece = min(block.streams, max(1, int(PIECE // max(indptr[-1] / block.streams, 1))))
+    begins = np.arange(0, block.streams, per_piece)
+    ends = np.minimum(begins + per_piece, block.streams)
+    capacity = int((indptr[ends] - indptr[begins]).max())
+    for begin, end in zip(begins, ends, strict=True):
+        piece = window(connectivity, int(begin), int(end - begin), 0, block.positions)
+        starts = jnp.asarray((indptr[begin : end + 1] - indptr[begin]).astype(np.int32))
+        (found,) = jits_fill_p(
+            *piece.structure(), starts, block=piece.pattern.block, capacity=capacity, backend=backend
+        )
+        indices[indptr[begin] : indptr[end]] = np.asarray(found)[: indptr[end] - indptr[begin]]
+
+
+def _fill_wide(connectivity, indices, indptr, backend):
+    """The same where positions do not fit in 32 bits: stream by stream, window by window."""
+    block = connectivity.pattern.block
+    for stream in range(block.streams):
+        at = indptr[stream]
+        for position in range(0, block.positions, WIDEST):
+            width = min(WIDEST, block.positions - position)
+            part = np.zeros(2, np.int64)
+            piece = window(connectivity, stream, 1, position, width)
+            part[1] = count_nonzeros(piece, backend)
+            if part[1]:
+                found = np.empty(part[1], np.int32)
+                _fill(piece, found, part, backend)
+                indices[at : at + part[1]] = found.astype(np.int64) + position
+            at += part[1]

@@ -1,0 +1,445 @@
+"""The matrix: a pytree that acts like a sparse matrix and stores a weight, a probability and a seed."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import brainunit as u
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from brainunit.sparse import SparseMatrix
+
+from ._compute import Connectivity, check_prob, check_seed, check_weight, dense, join_unit, product, split_unit
+from ._materialize import count_nonzeros, to_scipy
+from ._pattern import make_pattern
+from ._products import jitsmv_p
+from ._seed import is_data, seed_words
+from ._spikes import unwrap
+
+
+@jax.tree_util.register_pytree_node_class
+class JITScalarMatrix(SparseMatrix):
+    """A sparse random matrix whose nonzeros all equal `weight`, regenerated from its seed inside every product.
+
+    W[i, j] = weight with probability `prob`, independently for every entry, and 0 otherwise. Nothing but the
+    arguments is stored; a product takes O(m + n) memory whatever the number of nonzeros, and every view of the
+    matrix (either side of `@`, `.T`, `todense`, `tocsr`, any device) has the same entries.
+
+    Parameters
+    ----------
+    weight : scalar, JAX scalar or Quantity
+        The value of every nonzero. Always a leaf of the pytree.
+    prob : float or JAX scalar
+        The probability of a nonzero, in [0, 1]. A Python or NumPy number is structure, and a float64 whatever
+        JAX's precision; a JAX array is data, a leaf, and what its dtype says. Below 2^-33 / 16384 the matrix may
+        be empty. For one seed the nonzeros at a lower `prob` are among those at a higher one.
+    seed : int, JAX integer or jax.random.key, optional
+        In [-2^63, 2^64), modulo 2^64. A Python or NumPy integer is structure: a function jitted over W is traced
+        anew for each. A JAX array is data, a leaf: `jax.vmap` over it makes an ensemble, and JAX then refuses
+        `jax.grad` over W itself; differentiate `lambda w: f(W.with_data(w))`. None draws a seed from the
+        operating system.
+    shape : (int, int)
+        Up to 2^32 streams of 2^40 positions.
+    corder : bool
+        Which axis the streams of random numbers run along, part of what the matrix is. False, a stream per
+        column: `W @ events` visits only the active columns and `events @ W` gathers; True, a stream per row: the
+        other way round. Choose False when the events are mostly on the right of `W @ events`, True when they
+        are mostly on the left of `events @ W`. (The functions, such as `jitsmv`, default to True.)
+    walk : str
+        How entries are drawn; "bernoulli".
+    backend : str, optional
+        "numba", "jax" or "cuda_raw"; None takes the platform's default. All give the same matrix.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When an argument is out of its range or of another kind.
+
+    Notes
+    -----
+    A product with booleans, or with anything wrapped in `Spikes`, takes its operand as events and is exact:
+    weight times an integer count. Results have the dtype that weight and operand promote to; halves are summed
+    in float32. Seeds are hashed by SplitMix64's finalizer (Steele, Lea and Flood 2014, OOPSLA), counts drawn by
+    inversion, positions by a keyed permutation; `docs/walk.md` gives every bit.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from jitmat import JITScalarMatrix
+    >>> W = JITScalarMatrix(0.5, 0.1, seed=42, shape=(1000, 2000))
+    >>> W
+    JITScalarMatrix(weight=0.5, prob=0.1, seed=42, shape=(1000, 2000), corder=False)
+    >>> y = W @ jnp.ones(2000)
+    >>> bool((y == W.tocsr() @ jnp.ones(2000)).all())
+    True
+    """
+
+    __iter__ = None  # nothing walks the rows by stealth
+
+    def __init__(
+        self,
+        weight: Any,
+        prob: Any,
+        seed: Any = None,
+        *,
+        shape: tuple[int, int],
+        corder: bool = False,
+        walk: str = "bernoulli",
+        backend: str | None = None,
+    ):
+        self.weight = join_unit(*check_weight(weight))
+        if backend is not None and backend not in jitsmv_p.available_backends("cpu") + ["cuda_raw"]:
+            raise ValueError(f"backend must be 'numba', 'jax' or 'cuda_raw', got {backend!r}")
+        self._connectivity = Connectivity(make_pattern(shape, corder, walk), check_prob(prob), check_seed(seed))
+        self.backend = backend
+
+    # -- pytree --------------------------------------------------------------------------------------
+
+    def tree_flatten(self):
+        pattern, prob, seed = self._connectivity
+        as_data = [x if is_data(x) else None for x in (prob, seed)]
+        as_structure = tuple(None if is_data(x) else x for x in (prob, seed))
+        return (self.weight, *as_data), (pattern, *as_structure, self.backend)
+
+    @classmethod
+    def tree_unflatten(cls, aux_data, children):
+        weight, *as_data = children
+        pattern, *as_structure, backend = aux_data
+        prob, seed = (s if s is not None else d for s, d in zip(as_structure, as_data, strict=True))
+        return cls._make(weight, Connectivity(pattern, prob, seed), backend)
+
+    @classmethod
+    def _make(cls, weight, connectivity, backend):
+        """A matrix from parts that need no check."""
+        matrix = object.__new__(cls)
+        matrix.weight, matrix._connectivity, matrix.backend = weight, connectivity, backend
+        return matrix
+
+    @classmethod
+    def stack(cls, matrices) -> JITScalarMatrix:
+        """One pytree of several matrices, to be mapped over: `jax.vmap(lambda W: W @ x)(JITScalarMatrix.stack(Ws))`.
+
+        The matrices must agree in all but weight and seed (and `prob` where it is a JAX array); the seeds become
+        data. The result is no matrix until a `vmap` takes it apart.
+
+        Examples
+        --------
+        >>> import jax, jax.numpy as jnp
+        >>> from jitmat import JITScalarMatrix
+        >>> Ws = [JITScalarMatrix(1.0, 0.5, seed, shape=(4, 3)) for seed in range(5)]
+        >>> jax.vmap(lambda W: W @ jnp.ones(3))(JITScalarMatrix.stack(Ws)).shape
+        (5, 4)
+        """
+        matrices = [
+            cls._make(
+                W.weight,
+                W._connectivity._replace(seed=seed_words(W.seed) if isinstance(W.seed, int) else W.seed),
+                W.backend,
+            )
+            for W in matrices
+        ]
+        if not matrices:
+            raise ValueError("stack needs at least one matrix")
+        leaves, structures = zip(*(jax.tree.flatten(W) for W in matrices), strict=True)
+        for structure in structures[1:]:
+            if structure != structures[0]:
+                raise ValueError(
+                    f"matrices of a stack must agree in all but weight and seed; {matrices[0]} and another differ"
+                )
+        return jax.tree.unflatten(structures[0], [jnp.stack(parts) for parts in zip(*leaves, strict=True)])
+
+    # -- what it is ----------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._connectivity.pattern.shape
+
+    @property
+    def prob(self):
+        """The probability of a nonzero."""
+        return self._connectivity.prob
+
+    @property
+    def seed(self):
+        """The seed: an int, or the two 32-bit words (high, low) when it is data."""
+        return self._connectivity.seed
+
+    @property
+    def corder(self) -> bool:
+        """True: a stream per row; False: a stream per column."""
+        return self._connectivity.pattern.corder
+
+    @property
+    def walk(self) -> str:
+        """How entries are drawn."""
+        return self._connectivity.pattern.walk
+
+    @property
+    def data(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The value of every nonzero."""
+        return self.weight
+
+    @property
+    def dtype(self) -> np.dtype:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.dtype(split_unit(self.weight)[0].dtype)
+
+    @property
+    def unit(self):
+        """The unit of the weight."""
+        return split_unit(self.weight)[1]
+
+    @property
+    def nnz(self) -> int:
+        """The number of nonzeros, counted without storing them."""
+        return count_nonzeros(self._connectivity, self.backend)
+
+    nse = nnz  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self):
+        pattern = self._connectivity.pattern
+        seed = self.seed if isinstance(self.seed, int) else "data"
+        parts = [f"weight={self.weight}", f"prob={self.prob}", f"seed={seed}", f"shape={pattern.shape}"]
+        parts.append(f"corder={pattern.corder}")
+        if pattern.walk != "bernoulli":
+            parts.append(f"walk={pattern.walk!r}")
+        if self.backend is not None:
+            parts.append(f"backend={self.backend!r}")
+        return f"JITScalarMatrix({', '.join(parts)})"
+
+    def __hash__(self):
+        if any(is_data(x) for x in self._connectivity):
+            raise TypeError("a JITScalarMatrix with an array seed or prob has no hash: its structure is data")
+        return hash((*self._connectivity, self.backend))
+
+    def __len__(self):
+        raise TypeError(f"len() of a sparse matrix is ambiguous: use W.shape[0], here {self.shape[0]}, or W.nnz")
+
+    # -- products ------------------------------------------------------------------------------------
+
+    def __matmul__(self, other):
+        if isinstance(other, JITScalarMatrix):
+            raise NotImplementedError(
+                "the product of two JITScalarMatrix is no scalar matrix: multiply vectors in turn, W1 @ (W2 @ x)"
+            )
+        if scipy.sparse.issparse(other):
+            _check_inner(self.shape, other.shape)
+            return _columnwise(self, other.tocsc())
+        return product(self._connectivity, self.weight, other, backend=self.backend)
+
+    def __rmatmul__(self, other):
+        if scipy.sparse.issparse(other):
+            _check_inner(other.shape, self.shape)
+            return _columnwise(self.T, other.T.tocsc()).T
+        value, binary = unwrap(other)
+        value = value if isinstance(value, u.Quantity | jax.Array | np.ndarray) else jnp.asarray(value)
+        if value.ndim not in (1, 2) or value.shape[-1] != self.shape[0]:
+            raise ValueError(f"shapes do not match: {value.shape} @ {self.shape}")
+        y = product(self._connectivity.T, self.weight, value.T, binary=binary, backend=self.backend)
+        return y.T
+
+    def matvec(self, x):
+        """W @ x for x of shape (n,) or (n, 1); NumPy in, fresh NumPy out, as scipy's LinearOperator asks."""
+        return _as_operator(self, x)
+
+    def rmatvec(self, x):
+        """W.H @ x for x of shape (m,) or (m, 1)."""
+        return _as_operator(self.H, x)
+
+    def matmat(self, X):
+        """W @ X for X of shape (n, k)."""
+        return _as_operator(self, X)
+
+    def rmatmat(self, X):
+        """W.H @ X for X of shape (m, k)."""
+        return _as_operator(self.H, X)
+
+    # -- other matrices of the same pattern ----------------------------------------------------------
+
+    def with_data(self, data) -> JITScalarMatrix:
+        """The same connectivity with another weight."""
+        return self._make(join_unit(*check_weight(data)), self._connectivity, self.backend)
+
+    def transpose(self, axes=None) -> JITScalarMatrix:
+        """The transposed matrix, at no cost."""
+        if axes not in (None, (1, 0), [1, 0]):
+            raise ValueError(f"a matrix is transposed by axes (1, 0), got {axes!r}")
+        return self._make(self.weight, self._connectivity.T, self.backend)
+
+    @property
+    def T(self) -> JITScalarMatrix:
+        """The transposed matrix, at no cost."""
+        return self.transpose()
+
+    @property
+    def H(self) -> JITScalarMatrix:
+        """The conjugate transpose."""
+        return self.conj().transpose()
+
+    def conj(self) -> JITScalarMatrix:
+        """The matrix with its weight conjugated."""
+        mantissa, unit = split_unit(self.weight)
+        return self.with_data(join_unit(mantissa.conj(), unit))
+
+    conjugate = conj
+
+    def astype(self, dtype) -> JITScalarMatrix:
+        """The matrix with its weight in another dtype."""
+        mantissa, unit = split_unit(self.weight)
+        return self.with_data(join_unit(mantissa.astype(dtype), unit))
+
+    def copy(self) -> JITScalarMatrix:
+        """The same matrix."""
+        return self._make(self.weight, self._connectivity, self.backend)
+
+    def __neg__(self):
+        return self.with_data(-self.weight)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return self.with_data(abs(self.weight))
+
+    def __mul__(self, other):
+        return self.with_data(self.weight * self._scalar(other, "*"))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        return self.with_data(self.weight / self._scalar(other, "/"))
+
+    def __rtruediv__(self, other):
+        raise NotImplementedError("dividing by a sparse matrix would divide by its zeros")
+
+    def __add__(self, other):
+        if isinstance(other, numbers.Number) and other == 0:
+            return self  # so that sum() works
+        return self.with_data(self.weight + self._same_structure(other, "+"))
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self.with_data(self.weight - self._same_structure(other, "-"))
+
+    def __rsub__(self, other):
+        return self.with_data(self._same_structure(other, "-") - self.weight)
+
+    def _refuse(self, *_):
+        raise NotImplementedError(
+            "this would not be a matrix whose nonzeros are all equal: use W.tocsr() or W.todense() and compute there"
+        )
+
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _refuse
+
+    def _scalar(self, other, op):
+        value = split_unit(other)[0]
+        if isinstance(other, JITScalarMatrix) or scipy.sparse.issparse(other) or jnp.ndim(value) != 0:
+            raise NotImplementedError(
+                f"W {op} {_describe(other)} would not be a matrix whose nonzeros are all equal: only scalars"
+                " scale it; use W @ x for a product"
+            )
+        return other
+
+    def _same_structure(self, other, op):
+        """The weight of a matrix with the very same nonzeros."""
+        if not isinstance(other, JITScalarMatrix):
+            raise NotImplementedError(
+                f"W {op} {_describe(other)} would not be a matrix whose nonzeros are all equal: to change the weight"
+                " use W.with_data(...), else compute with W.tocsr() or W.todense()"
+            )
+        if not _equal_connectivity(self._connectivity, other._connectivity):
+            raise NotImplementedError(
+                f"W1 {op} W2 needs the same prob, seed, shape and corder, so that the nonzeros are the same:"
+                f" {self} and {other} differ; add their products, W1 @ x {op} W2 @ x"
+            )
+        return other.weight
+
+    # -- stored forms --------------------------------------------------------------------------------
+
+    def todense(self):
+        """The whole matrix as a JAX array, or Quantity: O(m n) memory, the only method that takes it."""
+        return dense(self._connectivity, self.weight, self.backend)
+
+    toarray = todense
+
+    def tocsr(self, unit=None) -> scipy.sparse.csr_array:
+        """The matrix as a `scipy.sparse.csr_array` with sorted indices; a weight with a unit needs `unit=`."""
+        return self._stored(unit).tocsr()
+
+    def tocsc(self, unit=None) -> scipy.sparse.csc_array:
+        """The matrix as a `scipy.sparse.csc_array` with sorted indices; a weight with a unit needs `unit=`."""
+        return self._stored(unit).tocsc()
+
+    def tocoo(self, unit=None) -> scipy.sparse.coo_array:
+        """The matrix as a `scipy.sparse.coo_array`, row by row; a weight with a unit needs `unit=`."""
+        return self.tocsr(unit).tocoo()
+
+    def _stored(self, unit):
+        mantissa, own = split_unit(self.weight)
+        if unit is not None:
+            mantissa = u.Quantity(mantissa, unit=own).to_decimal(unit)
+        elif own != u.UNITLESS:
+            raise ValueError(f"scipy stores plain numbers and the weight is in {own}: say tocsr(unit=...)")
+        return to_scipy(self._connectivity, np.asarray(mantissa), self.backend)
+
+    # -- NumPy ---------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        """np.matmul and np.multiply with NumPy operands; everything else would need the entries."""
+        operations = {np.matmul: ("__matmul__", "__rmatmul__"), np.multiply: ("__mul__", "__rmul__")}
+        if method != "__call__" or ufunc not in operations or kwargs or len(inputs) != 2:
+            raise TypeError(
+                f"np.{ufunc.__name__} would need the entries of a matrix that has none stored: use W @ x, x @ W,"
+                " or W.todense()"
+            )
+        left, right = operations[ufunc]
+        return getattr(self, left)(inputs[1]) if inputs[0] is self else getattr(self, right)(inputs[0])
+
+    def __array_function__(self, func, types, args, kwargs):
+        answers = {np.shape: self.shape, np.ndim: 2, np.size: self.size}
+        if func in answers:
+            return answers[func]
+        if func in (np.iscomplexobj, np.isrealobj):
+            return func(np.empty(0, self.dtype))
+        raise TypeError(f"np.{func.__name__} would make a JITScalarMatrix dense: use W @ x, x @ W, or W.todense()")
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def _describe(x):
+    shape = getattr(x, "shape", None)
+    return repr(x) if shape in (None, ()) else f"{type(x).__name__} of shape {tuple(shape)}"
+
+
+def _equal_connectivity(a, b):
+    def same(x, y):
+        if is_data(x) or is_data(y):
+            return x is y
+        return x == y
+
+    return all(same(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _check_inner(left, right):
+    if len(left) != 2 or len(right) != 2 or left[1] != right[0]:
+        raise ValueError(f"shapes do not match: {tuple(left)} @ {tuple(right)}")
+
+
+def _columnwise(W, stored, step=64):
+    """W @ stored as a NumPy array, some columns at a time so that the stored matrix is never made dense whole."""
+    parts = [np.asarray(W @ stored[:, i : i + step].toarray()) for i in range(0, stored.shape[1], step)]
+    if not parts:
+        return np.zeros((W.shape[0], 0), np.result_type(W.dtype, stored.dtype))
+    return np.concatenate(parts, axis=1)
+
+
+def _as_operator(W, x):
+    if isinstance(x, np.ndarray):
+        return np.array(W @ x)
+    return W @ x

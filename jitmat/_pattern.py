@@ -1,0 +1,96 @@
+"""Where the nonzeros are: the static description of a matrix's connectivity, and of the block a kernel computes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._walk import get_walk
+
+MOST_STREAMS = 1 << 32
+MOST_POSITIONS = 1 << 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """What a kernel must know before it runs: a window of `streams` x `positions`, cut into blocks by its walk."""
+
+    walk: str
+    block_length: int
+    streams: int
+    positions: int
+    diagonal: bool  # False: entries whose stream and position agree are left out
+
+
+@dataclasses.dataclass(frozen=True)
+class Pattern:
+    """The connectivity of a matrix, up to `prob` and `seed`: a window of a whole matrix that fixes every entry."""
+
+    walk: str
+    whole: tuple[int, int]
+    corder: bool  # True: a stream per row; False: a stream per column
+    origin: tuple[int, int]
+    shape: tuple[int, int]
+    diagonal: bool
+
+    @property
+    def T(self) -> Pattern:
+        """The transposed pattern: the same streams, read along the other axis."""
+        return Pattern(
+            self.walk, self.whole[::-1], not self.corder, self.origin[::-1], self.shape[::-1], self.diagonal
+        )
+
+    @property
+    def walked_length(self) -> int:
+        """Length of the whole axis that streams walk along."""
+        return self.whole[1] if self.corder else self.whole[0]
+
+    @property
+    def block(self) -> Block:
+        streams, positions = self.shape if self.corder else self.shape[::-1]
+        length = get_walk(self.walk).block_length(self.walked_length)
+        return Block(self.walk, length, streams, positions, self.diagonal)
+
+    @property
+    def offset(self) -> jax.Array:
+        """First stream and the two words, low and high, of the first position: the kernels' operand."""
+        return _offset(*(self.origin if self.corder else self.origin[::-1]))
+
+
+@functools.lru_cache(maxsize=1024)
+def _offset(stream, position):
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(np.array([stream, position & 0xFFFFFFFF, position >> 32], np.uint32))
+
+
+def make_pattern(shape, corder, walk, diagonal=True) -> Pattern:
+    """The pattern of a whole matrix, its arguments checked."""
+    get_walk(walk)
+    try:
+        rows, columns = (int(size) if size == int(size) else math.nan for size in shape)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"shape must be a pair of integers, got {shape!r}") from error
+    if not (rows >= 0 and columns >= 0):
+        raise ValueError(f"shape must be a pair of integers of at least 0, got {shape!r}")
+    corder = _flag("corder", corder)
+    streams, positions = (rows, columns) if corder else (columns, rows)
+    if streams > MOST_STREAMS or positions > MOST_POSITIONS:
+        raise ValueError(
+            f"at most 2^32 streams of 2^40 positions: shape {shape!r} with corder={corder} asks for {streams}"
+            f" of {positions}"
+        )
+    diagonal = _flag("diagonal", diagonal)
+    if not diagonal and rows != columns:
+        raise ValueError(f"diagonal=False needs a square matrix, got shape {shape!r}")
+    return Pattern(walk, (rows, columns), corder, (0, 0), (rows, columns), diagonal)
+
+
+def _flag(name, value) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)

@@ -1,0 +1,106 @@
+"""The Bernoulli walk: which positions has this block of this stream? (docs/walk.md is the definition.)
+
+A walk answers in two steps, so that the products need not know which walk they run on: `prepare`
+draws the keys of a batch of streams, `positions` then writes one stream's positions of the block.
+`table` holds the block's count distribution: lo, size, a guide of 256 entries, then the thresholds.
+"""
+
+import numpy as np
+from numba import njit
+
+from .lanes import add16, add32, and16, mul16, mul32, shl16, shr16, xor16
+
+NAME = "bernoulli"
+BATCH = 64  # streams whose keys are drawn together
+POSITION = np.uint16
+LO, SIZE, GUIDE, THRESHOLDS, TABLE = 0, 1, 2, 258, 1088  # layout and length of `table`
+KEYS = 8  # words of a prepared stream: count, unused, then w[0..5]
+COUNTED = True  # a block's count is known before its positions
+
+u16, u32, u64 = np.uint16, np.uint32, np.uint64
+C0, C1, C2 = u32(0x85EBCA6B), u32(0xC2B2AE35), u32(0x27D4EB2F)
+C3, C4, C5 = u32(0x165667B1), u32(0xD1B54A33), u32(0x7FEB352D)
+
+
+@njit(error_model="numpy")
+def mix64(z):
+    z = (z ^ (z >> u64(30))) * u64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> u64(27))) * u64(0x94D049BB133111EB)
+    return z ^ (z >> u64(31))
+
+
+@njit(error_model="numpy")
+def start(seed):
+    """What every key of the matrix begins with, from the two words of the seed."""
+    return mix64((u64(seed[0]) << u64(32)) | u64(seed[1]))
+
+
+@njit(error_model="numpy")
+def count(u, table):
+    """lo + #{t in T : t <= u}, from the guide's entry on."""
+    n, size = table[GUIDE + (u >> u32(24))], table[SIZE]
+    while n < size and u >= table[THRESHOLDS + n]:
+        n += u32(1)
+    return table[LO] + n
+
+
+@njit(error_model="numpy")
+def expected(table, block_length):
+    """About how many positions a block has, to plan the work by."""
+    return np.int64(table[LO]) + np.int64(table[SIZE]) // 2
+
+
+@njit(error_model="numpy")
+def prepare(keys, table, mixed, streams, batch, block):
+    """Draw the keys of `streams[:batch]` in `block`: rows of `keys` are K, -, w0..w5, a column per stream."""
+    for i in range(batch):
+        s = mixed + u64(0x9E3779B97F4A7C15) * ((u64(streams[i]) << u64(32)) | u64(block))
+        h1, h2 = mix64(s), mix64(s ^ u64(0x6A09E667F3BCC909))
+        k0, k1, k2 = u32(h1), u32(h2 >> u64(32)), u32(h2)
+        keys[0, i] = u32(h1 >> u64(32))
+        keys[2, i], keys[3, i] = add32(mul32(k0, C0), k1), add32(mul32(k1, C1), k2)
+        keys[4, i], keys[5, i] = add32(mul32(k2, C2), k0), add32(mul32(k0, C3), k1)
+        keys[6, i], keys[7, i] = add32(mul32(k1, C4), k2), add32(mul32(k2, C5), k0)
+    for i in range(batch):
+        keys[0, i] = count(keys[0, i], table)
+
+
+@njit(error_model="numpy")
+def total(keys, i):
+    """How many positions the whole block of prepared stream i has, without drawing them."""
+    return keys[0, i]
+
+
+@njit(error_model="numpy")
+def factor(w):
+    return u16(w >> u32(16)) | u16(1)
+
+
+@njit(error_model="numpy")
+def positions(out, keys, table, block_length, stream, i, block):
+    """Write the positions of prepared stream i, in walk order; `out` has room for a vector more than a block."""
+    b = u32(0)
+    while (1 << b) < block_length:
+        b += u32(1)
+    shift = u16(16 - b)
+    mask = shl16(u16(0xFFFF), shift)
+    long, short = u16((b + 1) // 2), u16(b // 2)
+    a0, a1, a2 = factor(keys[2, i]), factor(keys[3, i]), factor(keys[4, i])
+    a3, a4, a5 = factor(keys[5, i]), factor(keys[6, i]), factor(keys[7, i])
+    c0, c1, c2 = u16(keys[2, i]) & mask, u16(keys[3, i]) & mask, u16(keys[4, i]) & mask
+    c3, c4, c5 = u16(keys[5, i]) & mask, u16(keys[6, i]) & mask, u16(keys[7, i]) & mask
+    drawn = keys[0, i]
+    for k in range((drawn + u32(31)) & ~u32(31)):  # whole vectors: no scalar tail
+        y = shl16(u16(k), shift)
+        y = add16(mul16(y, a0), c0)
+        y = xor16(y, and16(shr16(y, long), mask))
+        y = add16(mul16(y, a1), c1)
+        y = xor16(y, and16(shr16(y, short), mask))
+        y = add16(mul16(y, a2), c2)
+        y = xor16(y, and16(shr16(y, long), mask))
+        y = add16(mul16(y, a3), c3)
+        y = xor16(y, and16(shr16(y, short), mask))
+        y = add16(mul16(y, a4), c4)
+        y = xor16(y, and16(shr16(y, long), mask))
+        out[k] = shr16(add16(mul16(y, a5), c5), shift)
+    return drawn

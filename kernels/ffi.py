@@ -1,0 +1,309 @@
+"""A numba cfunc as an XLA FFI handler: no Python on the call path, work spread over XLA's own thread pool.
+
+The handler reads XLA's call frame by the byte offsets of `xla/ffi/api/c_api.h`, which are stable
+within a major version; `layout_problem` compares that header, as the installed jaxlib ships it, with
+what is assumed here. A kernel is a pair of numba functions over a `job` (a row of 64-bit words):
+`plan(job, threads)` fills in what the operands do not say and how many chunks each phase has, then
+each phase's `body(job, chunk)` runs for every chunk, on any thread, in any order.
+
+Chunks are claimed from an atomic counter in a heap block that caller and tasks own by reference
+count. The caller drains the same counter and then waits only for chunks that a running thread holds:
+it cannot deadlock when every thread of the pool is a caller, and a task that starts late finds no
+chunk and touches nothing but its own reference. Addresses of this process never enter compiled code:
+tasks are external symbols by name.
+"""
+
+import os
+import re
+
+import jaxlib
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+I64 = ir.IntType(64)
+
+# Byte offsets in the call frame and what hangs off it.
+EXTENSION, API, CONTEXT, ARGS, RETS, ATTRS = 8, 16, 24, 72, 112, 160
+BUFFER_DATA, ARRAY_DATA = 24, 16
+SCHEDULE, NUM_THREADS = 48 + 8 * 11, 48 + 8 * 12
+
+# Words of a job. Operands and results are addresses.
+TABLE, SEED, OFFSET, OPERAND, RESULT, CONFIG = range(6)
+CHUNKS, CHUNKS2, SCRATCH, SCRATCH2, FREE = 6, 7, 8, 9, 10  # FREE: first word that a kernel may use
+JOB_WORDS = 32
+OPERANDS = 4
+
+# Words of the state that the threads of one phase share.
+NEXT, DONE, TOTAL, REFERENCES, JOB = range(5)
+
+_LAYOUT = {
+    "XLA_FFI_CallFrame": "struct_size extension_start api ctx stage args rets attrs future",
+    "XLA_FFI_Args": "struct_size extension_start size types args",
+    "XLA_FFI_Rets": "struct_size extension_start size types rets",
+    "XLA_FFI_Attrs": "struct_size extension_start size types names attrs",
+    "XLA_FFI_Buffer": "struct_size extension_start dtype data rank dims",
+    "XLA_FFI_Array": "dtype size data",
+}
+
+
+def _header():
+    path = os.path.join(os.path.dirname(jaxlib.__file__), "include", "xla", "ffi", "api", "c_api.h")
+    with open(path, encoding="utf-8") as file:
+        return re.sub(r"//[^\n]*", "", file.read())
+
+
+def _version(header):
+    """(major, minor) of the FFI, from its header."""
+    found = [re.search(rf"#define XLA_FFI_API_{part} (\d+)", header) for part in ("MAJOR", "MINOR")]
+    if not all(found):
+        raise ValueError("its header names no version")
+    return tuple(int(match.group(1)) for match in found if match)
+
+
+def layout_problem():
+    """None when the installed jaxlib's FFI is laid out as assumed here, else a sentence that says what differs."""
+    try:
+        header = _header()
+        major, _ = _version(header)
+    except (OSError, ValueError) as error:
+        return f"jaxlib {jaxlib.__version__}'s XLA FFI cannot be read: {error}"
+    if major != 0:
+        return f"jaxlib {jaxlib.__version__} has XLA FFI version {major}, not 0"
+    for struct, fields in _LAYOUT.items():
+        body = re.search(rf"struct {struct} {{([^}}]*)}}", header)
+        if body is None or re.findall(r"(\w+);", body.group(1)) != fields.split():
+            return f"jaxlib {jaxlib.__version__} lays out {struct} in another way"
+    functions = re.findall(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", header)
+    if functions[11:13] != ["XLA_FFI_ThreadPool_Schedule", "XLA_FFI_ThreadPool_NumThreads"]:
+        return f"jaxlib {jaxlib.__version__} has another table of FFI functions"
+    return None
+
+
+def _loader(bits, t):
+    @intrinsic
+    def load(typingctx, address):
+        def codegen(context, builder, signature, args):
+            return builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()))
+
+        return t(types.int64), codegen
+
+    return load
+
+
+def _storer(bits, t):
+    @intrinsic
+    def store(typingctx, address, value):
+        def codegen(context, builder, signature, args):
+            builder.store(args[1], builder.inttoptr(args[0], ir.IntType(bits).as_pointer()))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, t), codegen
+
+    return store
+
+
+load64, load32 = _loader(64, types.int64), _loader(32, types.int32)
+store64, store32 = _storer(64, types.int64), _storer(32, types.int32)
+
+
+@intrinsic
+def pointer(typingctx, address):
+    """An address as what `numba.carray` takes."""
+    return types.voidptr(types.int64), lambda context, builder, signature, args: builder.inttoptr(
+        args[0], ir.IntType(8).as_pointer()
+    )
+
+
+@intrinsic
+def call1(typingctx, function, argument):
+    """Call a C function `int64(int64)` by its address."""
+
+    def codegen(context, builder, signature, args):
+        callee = builder.inttoptr(args[0], ir.FunctionType(I64, [I64]).as_pointer())
+        return builder.call(callee, [args[1]])
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def fetch_add(typingctx, address, value):
+    def codegen(context, builder, signature, args):
+        return builder.atomic_rmw("add", builder.inttoptr(args[0], I64.as_pointer()), args[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def load_acquire(typingctx, address):
+    def codegen(context, builder, signature, args):
+        return builder.load_atomic(builder.inttoptr(args[0], I64.as_pointer()), "acquire", 8)
+
+    return types.int64(types.int64), codegen
+
+
+def stack(words):
+    """An intrinsic that gives the address of `words` 64-bit words in the caller's frame."""
+
+    @intrinsic
+    def allocate(typingctx):
+        def codegen(context, builder, signature, args):
+            return builder.ptrtoint(cgutils.alloca_once(builder, I64, size=words), I64)
+
+        return types.int64(), codegen
+
+    return allocate
+
+
+def symbol(name):
+    """An intrinsic that gives the address of an external symbol, resolved by name when the code is loaded."""
+
+    @intrinsic
+    def address(typingctx):
+        def codegen(context, builder, signature, args):
+            kind = ir.FunctionType(I64, [I64])
+            return builder.ptrtoint(cgutils.get_or_insert_function(builder.module, kind, name), I64)
+
+        return types.int64(), codegen
+
+    return address
+
+
+malloc = types.ExternalFunction("malloc", types.int64(types.int64))
+free = types.ExternalFunction("free", types.void(types.int64))
+
+
+@njit(error_model="numpy")
+def word(job, index):
+    return load64(job + 8 * index)
+
+
+@njit(error_model="numpy")
+def set_word(job, index, value):
+    store64(job + 8 * index, value)
+
+
+@njit(error_model="numpy")
+def release(state):
+    if fetch_add(state + 8 * REFERENCES, -1) == 1:
+        free(state)
+
+
+def metadata_reply(traits=0):
+    """A function that answers XLA's metadata query, if the frame carries one, with the installed version."""
+    major, minor = (np.int32(part) for part in _version(_header()))
+    traits = np.int32(traits)
+
+    @njit(error_model="numpy")
+    def answered_metadata(frame):
+        extension = load64(frame + EXTENSION)
+        while extension != 0:
+            if load32(extension + 8) == 1:  # the metadata extension: version, then traits
+                metadata = load64(extension + 24)
+                store32(metadata + 24, major)
+                store32(metadata + 28, minor)
+                store32(metadata + 32, traits)
+                return True
+            extension = load64(extension + 16)
+        return False
+
+    return answered_metadata
+
+
+_scratch = stack(8)
+
+
+@njit(error_model="numpy")
+def pool_size(frame):
+    """Threads of XLA's pool, or 1 where there is none."""
+    args = _scratch()
+    set_word(args, 0, 32)
+    set_word(args, 1, 0)
+    set_word(args, 2, load64(frame + CONTEXT))
+    set_word(args, 3, args + 56)
+    set_word(args, 7, 1)
+    if call1(load64(load64(frame + API) + NUM_THREADS), args) != 0:
+        return 1
+    return word(args, 7)
+
+
+@njit(error_model="numpy")
+def run_phase(frame, task, job, chunks, threads):
+    """Run `task` over `chunks` chunks and return when all are done."""
+    helpers = min(threads, chunks) - 1
+    state = malloc(64)
+    set_word(state, NEXT, 0)
+    set_word(state, DONE, 0)
+    set_word(state, TOTAL, chunks)
+    set_word(state, REFERENCES, helpers + 2)  # the helpers', the caller's as a worker and as the one who waits
+    set_word(state, JOB, job)
+    args = _scratch()
+    for _ in range(helpers):
+        set_word(args, 0, 40)
+        set_word(args, 1, 0)
+        set_word(args, 2, load64(frame + CONTEXT))
+        set_word(args, 3, task)
+        set_word(args, 4, state)
+        if call1(load64(load64(frame + API) + SCHEDULE), args) != 0:
+            release(state)
+    call1(task, state)
+    while load_acquire(state + 8 * DONE) < chunks:
+        continue
+    release(state)
+
+
+def _task(body):
+    """The C function that a thread runs: claim chunks until there are none."""
+
+    @cfunc(types.int64(types.int64))
+    def task(state):
+        total = word(state, TOTAL)
+        chunk = fetch_add(state + 8 * NEXT, 1)
+        while chunk < total:
+            body(word(state, JOB), chunk)
+            fetch_add(state + 8 * DONE, 1)
+            chunk = fetch_add(state + 8 * NEXT, 1)
+        release(state)
+        return 0
+
+    return task
+
+
+def ffi_handler(name, plan, body, body2=None):
+    """Compile the FFI handler of a kernel (see the top of this file).
+
+    Returns the objects that must live as long as the handler is registered; the first is the handler's cfunc.
+    """
+    tasks = [_task(each) for each in (body, body2) if each is not None]
+    for phase, task in enumerate(tasks):
+        llvmlite.binding.add_symbol(f"{name}_task{phase}", task.address)
+    first = symbol(f"{name}_task0")
+    second = symbol(f"{name}_task1") if body2 is not None else first
+    answered_metadata = metadata_reply()
+    job_storage = stack(JOB_WORDS)
+
+    @cfunc(types.int64(types.int64))
+    def handler(frame):
+        if answered_metadata(frame):
+            return 0
+        job, operands = job_storage(), load64(frame + ARGS)
+        for i in range(OPERANDS):
+            set_word(job, i, load64(load64(operands + 8 * i) + BUFFER_DATA))
+        set_word(job, RESULT, load64(load64(load64(frame + RETS)) + BUFFER_DATA))
+        set_word(job, CONFIG, load64(load64(load64(frame + ATTRS)) + ARRAY_DATA))
+        for i in range(CHUNKS, JOB_WORDS):
+            set_word(job, i, 0)
+        threads = pool_size(frame)
+        plan(job, threads)
+        if word(job, CHUNKS) > 0:
+            run_phase(frame, first(), job, word(job, CHUNKS), threads)
+        if word(job, CHUNKS2) > 0:
+            run_phase(frame, second(), job, word(job, CHUNKS2), threads)
+        free(word(job, SCRATCH))
+        free(word(job, SCRATCH2))
+        return 0
+
+    return [handler, *tasks]

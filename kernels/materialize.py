@@ -1,0 +1,133 @@
+"""The pattern itself: nonzeros per stream, their sorted positions, and the dense 0/1 block."""
+
+import numpy as np
+from numba import carray, njit
+
+from . import ffi
+from .ffi import pointer, word
+from .lanes import trailing_zeros
+from .products import BLOCK, LENGTH, NO_DIAGONAL, PER_CHUNK, STREAMS, TABLE_WORDS, make_window, split
+
+
+def make_pattern(walk):
+    """What the three kernels share: the plan, and a loop that hands each stream's block to a consumer."""
+    geometry, workspace, views, tile_address, visible = make_window(walk)
+
+    @njit(error_model="numpy")
+    def plan(job, threads):
+        config = word(job, ffi.CONFIG)
+        _, _, _, blocks = geometry(job)
+        table = carray(pointer(word(job, ffi.TABLE)), (TABLE_WORDS,), np.uint32)
+        split(job, threads, word(config, STREAMS) * blocks * (walk.expected(table, word(config, BLOCK)) + 16))
+
+    return (geometry, workspace, views, tile_address, visible), plan
+
+
+def make_count(walk):
+    """result[s] = nonzeros of stream s in the window; whole blocks are counted without drawing them."""
+    (geometry, workspace, views, tile_address, visible), plan = make_pattern(walk)
+    batch_size = walk.BATCH
+
+    @njit(error_model="numpy")
+    def body(job, chunk):
+        config = word(job, ffi.CONFIG)
+        block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
+        first_stream, position, first_block, blocks = geometry(job)
+        room = workspace(job, 0)
+        mixed, table, keys, numbers, found = views(job, room)
+        result = carray(pointer(word(job, ffi.RESULT)), (streams,), np.uint32)
+        begin = chunk * word(job, PER_CHUNK)
+        end = min(streams, begin + word(job, PER_CHUNK))
+        for s in range(begin, end):
+            result[s] = 0
+        for s0 in range(begin, end, batch_size):
+            batch = min(batch_size, end - s0)
+            for i in range(batch):
+                numbers[i] = first_stream + s0 + i
+            for block in range(first_block, first_block + blocks):
+                base = block * block_length - position
+                low, high = max(0, -base), min(block_length, length - base)
+                walk.prepare(keys, table, mixed, numbers, batch, block)
+                whole = walk.COUNTED and low == 0 and high == block_length
+                for i in range(batch):
+                    stream = np.int64(numbers[i])
+                    skips = word(config, NO_DIAGONAL) and stream // block_length == block
+                    if whole and not skips:
+                        result[s0 + i] += walk.total(keys, i)
+                    else:
+                        result[s0 + i] += visible(found, keys, table, job, stream, i, block, low, high)
+        ffi.free(room)
+
+    return plan, body, None
+
+
+def make_fill(walk):
+    """result[starts[s] : starts[s + 1]] = the positions of stream s, ascending; `operand` holds the starts."""
+    (geometry, workspace, views, tile_address, visible), plan = make_pattern(walk)
+
+    @njit(error_model="numpy")
+    def body(job, chunk):
+        config = word(job, ffi.CONFIG)
+        block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
+        first_stream, position, first_block, blocks = geometry(job)
+        marks_length = (block_length + 63) // 64
+        room = workspace(job, 8 * marks_length + 8)
+        mixed, table, keys, numbers, found = views(job, room)
+        starts = carray(pointer(word(job, ffi.OPERAND)), (streams + 1,), np.int32)
+        result = carray(pointer(word(job, ffi.RESULT)), (np.int64(starts[streams]),), np.int32)
+        aligned = (tile_address(job, room) + 7) & ~7
+        marks = carray(pointer(aligned), (marks_length,), np.uint64)
+        for m in range(marks_length):
+            marks[m] = 0
+        begin = chunk * word(job, PER_CHUNK)
+        end = min(streams, begin + word(job, PER_CHUNK))
+        for s0 in range(begin, end):
+            numbers[0] = first_stream + s0
+            at = np.int64(starts[s0])
+            for block in range(first_block, first_block + blocks):
+                base = block * block_length - position
+                low, high = max(0, -base), min(block_length, length - base)
+                walk.prepare(keys, table, mixed, numbers, 1, block)
+                drawn = visible(found, keys, table, job, np.int64(numbers[0]), 0, block, low, high)
+                for k in range(drawn):
+                    marks[found[k] >> 6] |= np.uint64(1) << np.uint64(found[k] & 63)
+                for m in range(marks.shape[0]):
+                    while marks[m] != 0:
+                        result[at] = base + m * 64 + np.int64(trailing_zeros(marks[m]))
+                        at += 1
+                        marks[m] &= marks[m] - np.uint64(1)
+        ffi.free(room)
+
+    return plan, body, None
+
+
+def make_dense(walk):
+    """result[s, p] = 1 where position p of stream s is a nonzero, else 0."""
+    (geometry, workspace, views, tile_address, visible), plan = make_pattern(walk)
+    batch_size = walk.BATCH
+
+    @njit(error_model="numpy")
+    def body(job, chunk):
+        config = word(job, ffi.CONFIG)
+        block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
+        first_stream, position, first_block, blocks = geometry(job)
+        room = workspace(job, 0)
+        mixed, table, keys, numbers, found = views(job, room)
+        result = carray(pointer(word(job, ffi.RESULT)), (streams, length), np.uint8)
+        begin = chunk * word(job, PER_CHUNK)
+        end = min(streams, begin + word(job, PER_CHUNK))
+        for s in range(begin, end):
+            for q in range(length):
+                result[s, q] = 0
+        for s0 in range(begin, end):
+            numbers[0] = first_stream + s0
+            for block in range(first_block, first_block + blocks):
+                base = block * block_length - position
+                low, high = max(0, -base), min(block_length, length - base)
+                walk.prepare(keys, table, mixed, numbers, 1, block)
+                drawn = visible(found, keys, table, job, np.int64(numbers[0]), 0, block, low, high)
+                for k in range(drawn):
+                    result[s0, base + np.int64(found[k])] = 1
+        ffi.free(room)
+
+    return plan, body, None
