@@ -75,6 +75,8 @@ def check_seed(seed):
 def check_weight(weight):
     """(weight as a JAX scalar, its unit)"""
     mantissa, unit = split_unit(weight)
+    if isinstance(mantissa, jax.Array) and mantissa.shape == () and _is_number(mantissa.dtype):
+        return mantissa, unit
     try:
         mantissa = jnp.asarray(mantissa)
     except (TypeError, ValueError):
@@ -97,6 +99,8 @@ def split_unit(x):
 
 def join_unit(mantissa, unit):
     """A Quantity, or the bare array when the unit is no unit."""
+    if unit is u.UNITLESS:
+        return mantissa
     return u.maybe_decimal(u.Quantity(mantissa, unit=unit))
 
 
@@ -113,7 +117,7 @@ def product(connectivity: Connectivity, weight, x, *, binary=False, backend=None
     if value.ndim not in (1, 2) or value.shape[0] != shape[1]:
         raise ValueError(f"shapes do not match: {shape} @ {value.shape}")
     weight, w_unit = check_weight(weight)
-    if binary and jnp.issubdtype(value.dtype, jnp.complexfloating):
+    if binary and value.dtype.kind == "c":
         raise TypeError(f"events must be booleans, integers or reals, got {value.dtype}")
     y = _product(
         weight,
@@ -124,18 +128,23 @@ def product(connectivity: Connectivity, weight, x, *, binary=False, backend=None
         binary=binary,
         backend=backend,
     )
-    return join_unit(y, w_unit * x_unit)
+    return join_unit(y, w_unit if x_unit is u.UNITLESS else w_unit * x_unit)
 
 
 def _operand(value):
     """The operand as a JAX array."""
     try:
-        array = jnp.asarray(value)
+        array = value if isinstance(value, jax.Array) else jnp.asarray(value)
     except (TypeError, ValueError):
         raise TypeError(f"cannot multiply a JITScalarMatrix by {type(value).__name__}") from None
-    if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == np.bool_):
+    if not (_is_number(array.dtype) or array.dtype == np.bool_):
         raise TypeError(f"operand must be numbers or booleans, got {array.dtype}")
     return array
+
+
+@functools.lru_cache(maxsize=None)
+def _is_number(dtype) -> bool:
+    return bool(jnp.issubdtype(dtype, jnp.number))
 
 
 def accumulator(dtype) -> np.dtype:
@@ -186,6 +195,4 @@ def stream_counts(connectivity: Connectivity, backend=None) -> jax.Array:
     """Nonzeros of each stream."""
     table, seed, offset = connectivity.structure()
     nothing = jnp.zeros((1,), jnp.int32)
-    return primitives.jits_count_p(
-        table, seed, offset, nothing, block=connectivity.pattern.block, backend=backend
-    )[0]
+    return primitives.jits_count_p(table, seed, offset, nothing, block=connectivity.pattern.block, backend=backend)[0]

@@ -39,7 +39,8 @@ def _compile(walk: str, kernel: str, operand: str, result: str):
     name = f"jitmat_{walk}_{kernel}_{operand}_{result}"
     if kernel in ("gather", "scatter"):
         make = products.make_gather if kernel == "gather" else products.make_scatter
-        operand_type, result_type = (from_dtype(np.dtype(dtype)) for dtype in (operand, result))
+        as_bytes = "uint8" if operand == "bool" else operand
+        operand_type, result_type = (from_dtype(np.dtype(dtype)) for dtype in (as_bytes, result))
         functions = make(positions, operand_type, result_type)
     else:
         functions = getattr(materialize, f"make_{kernel}")(positions)

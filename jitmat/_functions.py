@@ -48,7 +48,9 @@ def _make_product(name: str, ndim: int, binary: bool, operand_name: str, formula
         kind="active elements count 1: floats above 0, booleans and integers that are not 0" if binary else "numbers",
         name=name,
         example="jnp.ones(3)" if ndim == 1 else "jnp.ones((3, 2))",
-        shown="Array([6., 6.], dtype=float32)" if ndim == 1 else "Array([[6., 6.],\n           [6., 6.]], dtype=float32)",
+        shown="Array([6., 6.], dtype=float32)"
+        if ndim == 1
+        else "Array([[6., 6.],\n           [6., 6.]], dtype=float32)",
     )
     return function
 
@@ -104,7 +106,11 @@ _PRODUCT_DOC = """{formula}
 jitsmv = _make_product("jitsmv", 1, False, "vector", "y = M @ vector, or M.T @ vector.")
 jitsmm = _make_product("jitsmm", 2, False, "B", "Y = M @ B, or M.T @ B.")
 binary_jitsmv = _make_product(
-    "binary_jitsmv", 1, True, "vector", "y = weight * (number of active elements that M, or M.T, connects to each output)."
+    "binary_jitsmv",
+    1,
+    True,
+    "vector",
+    "y = weight * (number of active elements that M, or M.T, connects to each output).",
 )
 binary_jitsmm = _make_product(
     "binary_jitsmm", 2, True, "B", "Y = weight * (number of active elements of each column that M, or M.T, connects)."

@@ -38,25 +38,28 @@ class Pattern:
     shape: tuple[int, int]
     diagonal: bool
 
-    @property
+    def __reduce__(self):  # without what is cached on it
+        return Pattern, dataclasses.astuple(self)
+
+    @functools.cached_property
     def T(self) -> Pattern:
         """The transposed pattern: the same streams, read along the other axis."""
         return Pattern(
             self.walk, self.whole[::-1], not self.corder, self.origin[::-1], self.shape[::-1], self.diagonal
         )
 
-    @property
+    @functools.cached_property
     def walked_length(self) -> int:
         """Length of the whole axis that streams walk along."""
         return self.whole[1] if self.corder else self.whole[0]
 
-    @property
+    @functools.cached_property
     def block(self) -> Block:
         streams, positions = self.shape if self.corder else self.shape[::-1]
         length = get_walk(self.walk).block_length(self.walked_length)
         return Block(self.walk, length, streams, positions, self.diagonal)
 
-    @property
+    @functools.cached_property
     def offset(self) -> jax.Array:
         """First stream and the two words, low and high, of the first position: the kernels' operand."""
         return _offset(*(self.origin if self.corder else self.origin[::-1]))

@@ -18,6 +18,8 @@ from ._op import XLACustomKernel, general_batching_rule
 
 def events(x):
     """Where a binary product's operand is active: above 0 for floats, nonzero for booleans and integers."""
+    if x.dtype == np.bool_:
+        return x
     return x > 0 if jnp.issubdtype(x.dtype, jnp.floating) else x != 0
 
 
@@ -52,9 +54,8 @@ def _make_product(name: str, binary: bool, columns: bool) -> XLACustomKernel:
         if _cpu.problem():
             _cpu.warn_of_fallback()
             return in_jax(block, gather, table, seed, offset, x, out)
-        operand = x.view(jnp.uint8) if binary else x
         kind = "gather" if gather else "scatter"
-        return _cpu.call(block, kind, table, seed, offset, operand, out, columns=x.shape[1])
+        return _cpu.call(block, kind, table, seed, offset, x, out, columns=x.shape[1])
 
     def in_jax(block, gather, table, seed, offset, x, out):
         product = _jax_kernels.gather if gather else _jax_kernels.scatter

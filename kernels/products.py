@@ -13,7 +13,7 @@ import numpy as np
 from numba import carray, njit
 
 from . import ffi
-from .ffi import pointer, set_word, word
+from .ffi import load64, pointer, set_word, word
 
 BLOCK, STREAMS, LENGTH, COLUMNS, NO_DIAGONAL = range(5)  # words of `config`
 ACTIVE, GROUPS, PER_CHUNK = ffi.FREE, ffi.FREE + 1, ffi.FREE + 2  # words of a job
@@ -98,6 +98,20 @@ def split(job, threads, work):
     set_word(job, ffi.CHUNKS, (streams + per_chunk - 1) // per_chunk)
 
 
+@njit(error_model="numpy")
+def clear(a, begin, end):
+    """a[begin:end] = 0; flat arrays and plain loops, which LLVM turns into memset and memcpy."""
+    for q in range(begin, end):
+        a[q] = 0
+
+
+@njit(error_model="numpy")
+def move(target, at, source, begin, size):
+    """target[at : at + size] = source[begin : begin + size]"""
+    for q in range(size):
+        target[at + q] = source[begin + q]
+
+
 def make_gather(walk, operand_type, result_type):
     """(plan, body) of the gather product."""
     geometry, workspace, views, tile_address, visible = make_window(walk)
@@ -141,19 +155,15 @@ def make_gather(walk, operand_type, result_type):
         result = carray(pointer(word(job, ffi.RESULT)), (streams, columns), result_type)
         begin = chunk * word(job, PER_CHUNK)
         end = min(streams, begin + word(job, PER_CHUNK))
-        for s in range(begin, end):
-            for c in range(columns):
-                result[s, c] = result_type(0)
+        flat_operand, flat_result = operand.reshape(length * columns), result.reshape(streams * columns)
+        clear(flat_result, begin * columns, end * columns)
         for block in range(first_block, first_block + blocks):
             base = block * block_length - position  # of the block in the operand
             low, high = max(0, -base), min(block_length, length - base)
             if columns == 1:  # a padded tile: no position needs a test
-                for q in range(low):
-                    tile[q] = result_type(0)
-                for q in range(low, high):
-                    tile[q] = operand[base + q, 0]
-                for q in range(high, block_length):
-                    tile[q] = result_type(0)
+                clear(tile, 0, low)
+                move(tile, low, flat_operand, base + low, high - low)
+                clear(tile, high, block_length)
                 low, high = np.int64(0), block_length
             for s0 in range(begin, end, batch_size):
                 batch = min(batch_size, end - s0)
@@ -163,7 +173,7 @@ def make_gather(walk, operand_type, result_type):
                 for i in range(batch):
                     drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, low, high)
                     if columns == 1:
-                        result[s0 + i, 0] += total(tile, found, drawn)
+                        flat_result[s0 + i] += total(tile, found, drawn)
                     else:
                         add_rows(result[s0 + i], operand, base, found, drawn)
         ffi.free(room)
@@ -171,11 +181,39 @@ def make_gather(walk, operand_type, result_type):
     return plan, body, None
 
 
+def make_find_active(operand_type):
+    """The rows of an operand with a nonzero, written to the front of `rows`; how many they are."""
+    one_byte = operand_type.bitwidth == 8
+
+    @njit(error_model="numpy")
+    def find_active(operand, rows):
+        streams, columns = operand.shape
+        active = s = 0
+        if one_byte and columns == 1:  # eight silent events at a time
+            address = operand.ctypes.data
+            while s + 8 <= streams:
+                if load64(address + s) != 0:
+                    for t in range(s, s + 8):
+                        rows[active] = t
+                        active += operand[t, 0] != operand_type(0)
+                s += 8
+        for t in range(s, streams):
+            any_nonzero = False
+            for c in range(columns):
+                any_nonzero |= operand[t, c] != operand_type(0)
+            rows[active] = t  # without a branch: overwritten while the row is silent
+            active += any_nonzero
+        return active
+
+    return find_active
+
+
 def make_scatter(walk, operand_type, result_type):
     """(plan, body, finish) of the scatter product: only streams with a nonzero operand are walked."""
     geometry, workspace, views, tile_address, visible = make_window(walk)
     batch_size = walk.BATCH
     result_bytes = result_type.bitwidth // 8
+    find_active = make_find_active(operand_type)
 
     @njit(error_model="numpy")
     def plan(job, threads):
@@ -184,16 +222,10 @@ def make_scatter(walk, operand_type, result_type):
         operand = carray(pointer(word(job, ffi.OPERAND)), (streams, columns), operand_type)
         set_word(job, ffi.SCRATCH, ffi.malloc(8 + 4 * streams))
         streams_found = carray(pointer(word(job, ffi.SCRATCH)), (streams,), np.uint32)
-        active = 0
-        for s in range(streams):
-            for c in range(columns):
-                if operand[s, c] != operand_type(0):
-                    streams_found[active] = s
-                    active += 1
-                    break
-        set_word(job, ACTIVE, active)
+        set_word(job, ACTIVE, find_active(operand, streams_found))
         _, _, _, blocks = geometry(job)
         table = carray(pointer(word(job, ffi.TABLE)), (TABLE_WORDS,), np.uint32)
+        active = word(job, ACTIVE)
         work = active * blocks * (walk.expected(table, word(config, BLOCK)) * columns + 16)
         groups = 1  # of streams, with a partial result each: from the sizes alone, whatever the threads
         if blocks < 16 and work > SERIAL:
@@ -228,13 +260,11 @@ def make_scatter(walk, operand_type, result_type):
         groups = word(job, GROUPS)
         group, block = chunk % groups, first_block + chunk // groups
         out = partials(job)[group]
+        flat_out = out.reshape(length * columns)
         base = block * block_length - position
         low, high = max(0, -base), min(block_length, length - base)
-        for q in range(tile_length):
-            tile[q] = result_type(0)
-        for q in range(base + low, base + high):
-            for c in range(columns):
-                out[q, c] = result_type(0)
+        clear(tile, 0, tile_length)
+        clear(flat_out, (base + low) * columns, (base + high) * columns)
         begin, end = active * group // groups, active * (group + 1) // groups
         window_low, window_high = (np.int64(0), block_length) if columns == 1 else (low, high)
         for a0 in range(begin, end, batch_size):
@@ -255,8 +285,7 @@ def make_scatter(walk, operand_type, result_type):
                         for c in range(columns):
                             target[c] += source[c]
         if columns == 1:
-            for q in range(low, high):
-                out[base + q, 0] = tile[q]
+            move(flat_out, base + low, tile, low, high - low)
         ffi.free(room)
 
     @njit(error_model="numpy")
