@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _products as primitives
+from . import config
 from ._pattern import Pattern
 from ._seed import array_seed, is_data, python_seed, random_seed, seed_words
 from ._spikes import unwrap
@@ -126,6 +127,7 @@ def product(connectivity: Connectivity, weight, x, *, binary=False, backend=None
         block=connectivity.pattern.block,
         gather=connectivity.pattern.corder,
         binary=binary,
+        deterministic=config.deterministic,
         backend=backend,
     )
     return join_unit(y, w_unit if x_unit is u.UNITLESS else w_unit * x_unit)
@@ -142,7 +144,7 @@ def _operand(value):
     return array
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _is_number(dtype) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.number))
 
@@ -157,12 +159,18 @@ def accumulator(dtype) -> np.dtype:
     return np.dtype(np.int64 if dtype.itemsize == 8 else np.int32)
 
 
-@functools.partial(jax.jit, static_argnames=("block", "gather", "binary", "backend"))
-def _product(weight, table, seed, offset, x, *, block, gather, binary, backend):
+@functools.partial(jax.jit, static_argnames=("block", "gather", "binary", "deterministic", "backend"))
+def _product(weight, table, seed, offset, x, *, block, gather, binary, deterministic, backend):
     """weight * (P @ x), in the dtype that the two promote to."""
     result = jnp.result_type(weight, x)
     compute = accumulator(result)
-    params = {"block": block, "gather": gather, "dtype": compute, "backend": backend}
+    params = {
+        "block": block,
+        "gather": gather,
+        "dtype": compute,
+        "deterministic": deterministic,
+        "backend": backend,
+    }
     mv, mm = primitives.jitsmv_p, primitives.jitsmm_p
     if binary:
         mv, mm = primitives.binary_jitsmv_p, primitives.binary_jitsmm_p

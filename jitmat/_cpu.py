@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import warnings
 
 import jax
 import numpy as np
@@ -22,13 +21,7 @@ def problem() -> str | None:
     return ffi.layout_problem()
 
 
-@functools.lru_cache(maxsize=1)
-def warn_of_fallback():
-    """Say once that the plain JAX kernels stand in."""
-    warnings.warn(f"jitmat runs its plain JAX kernels, which are slower: {problem()}", RuntimeWarning, stacklevel=2)
-
-
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _compile(walk: str, kernel: str, operand: str, result: str):
     """Compile one kernel and register it with XLA; gives its target name."""
     from numba import from_dtype
@@ -58,10 +51,12 @@ def _target(*key) -> str:
         return _compile(*key)
 
 
-def call(block, kernel: str, table, seed, offset, operand, out: jax.ShapeDtypeStruct, columns: int = 1):
-    """Call a kernel on a block."""
-    name = _target(block.walk, kernel, np.dtype(operand.dtype).name, np.dtype(out.dtype).name)
+def call(kernel: str, block, operands, out: jax.ShapeDtypeStruct) -> jax.Array:
+    """Run a kernel on a block."""
+    *structure, x = operands
+    name = _target(block.walk, kernel, np.dtype(x.dtype).name, np.dtype(out.dtype).name)
+    columns = x.shape[1] if x.ndim == 2 else 1
     config = np.array(
         [block.block_length, block.streams, block.positions, columns, 0 if block.diagonal else 1], np.int64
     )
-    return jax.ffi.ffi_call(name, out)(table, seed, offset, operand, config=config)
+    return jax.ffi.ffi_call(name, out)(*structure, x, config=config)

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from ._compute import Connectivity, check_prob, check_seed, check_weight, dense, join_unit, product
 from ._materialize import to_scipy
 from ._pattern import make_pattern
-from ._seed import random_seed
 
 
 def _connectivity(prob, seed, shape, transpose, corder, walk) -> Connectivity:
@@ -55,6 +54,7 @@ def _make_product(name: str, ndim: int, binary: bool, operand_name: str, formula
     return function
 
 
+_SHOWN_2D = "Array([[6., 6.],\n           [6., 6.]], dtype=float32)"
 _PRODUCT_DOC = """{formula}
 
     M is the random matrix of `shape` whose entries are `weight` with probability `prob`, independently, and 0

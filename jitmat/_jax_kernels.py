@@ -60,9 +60,9 @@ def _by_chunks(block, width, one_chunk):
     return parts.reshape(chunks * rows, *parts.shape[2:])[: block.streams]
 
 
-def gather(block, table, seed, offset, operand, dtype):
+def gather(block, table, seed, offset, operand, out):
     """result[s] = sum of operand[p] over the positions p of stream s; `operand` is (positions, columns)."""
-    columns = operand.shape[1]
+    columns, dtype = operand.shape[1], out.dtype
     if 0 in (block.streams, block.positions, columns):
         return jnp.zeros((block.streams, columns), dtype)
     operand = operand.astype(dtype)
@@ -78,9 +78,9 @@ def gather(block, table, seed, offset, operand, dtype):
     return _by_chunks(block, STEP * columns, one_chunk)
 
 
-def scatter(block, table, seed, offset, operand, dtype):
+def scatter(block, table, seed, offset, operand, out):
     """result[p] = sum of operand[s] over the streams s that have position p; `operand` is (streams, columns)."""
-    columns = operand.shape[1]
+    columns, dtype = operand.shape[1], out.dtype
     if 0 in (block.streams, block.positions, columns):
         return jnp.zeros((block.positions, columns), dtype)
     rows = max(1, min(block.streams, CHUNK // (STEP * columns)))
@@ -102,7 +102,7 @@ def scatter(block, table, seed, offset, operand, dtype):
     return jax.lax.scan(one_chunk, init, jnp.arange(chunks, dtype=jnp.uint32))[0]
 
 
-def count(block, table, seed, offset):
+def count(block, table, seed, offset, _, out):
     """Nonzeros of each stream in the window."""
     if 0 in (block.streams, block.positions):
         return jnp.zeros((block.streams,), jnp.uint32)
@@ -115,7 +115,7 @@ def count(block, table, seed, offset):
     return _by_chunks(block, STEP, one_chunk)
 
 
-def dense(block, table, seed, offset):
+def dense(block, table, seed, offset, _, out):
     """The 0/1 block as uint8, a row per stream."""
     if 0 in (block.streams, block.positions):
         return jnp.zeros((block.streams, block.positions), jnp.uint8)
@@ -132,8 +132,9 @@ def dense(block, table, seed, offset):
     return _by_chunks(block, max(STEP, block.positions), one_chunk)
 
 
-def fill(block, table, seed, offset, starts, capacity):
+def fill(block, table, seed, offset, starts, out):
     """The positions of all streams, ascending within each: those of stream s begin at starts[s]."""
+    capacity = out.shape[0]
     result = jnp.zeros((capacity,), jnp.int32)
     if 0 in (block.streams, block.positions, capacity):
         return result
@@ -141,7 +142,7 @@ def fill(block, table, seed, offset, starts, capacity):
     one = dataclasses.replace(block, streams=1)
 
     def add(result, stream):
-        row = dense(one, table, seed, offset.at[0].add(stream))[0]
+        row = dense(one, table, seed, offset.at[0].add(stream), None, None)[0]
         rank = jnp.cumsum(row, dtype=jnp.int32) - 1
         target = jnp.where(row > 0, starts[stream] + rank, capacity)
         return result.at[target].set(columns, mode="drop"), None

@@ -16,7 +16,6 @@ from brainunit.sparse import SparseMatrix
 from ._compute import Connectivity, check_prob, check_seed, check_weight, dense, join_unit, product, split_unit
 from ._materialize import count_nonzeros, to_scipy
 from ._pattern import make_pattern
-from ._products import jitsmv_p
 from ._seed import is_data, seed_words
 from ._spikes import unwrap
 
@@ -92,7 +91,7 @@ class JITScalarMatrix(SparseMatrix):
         backend: str | None = None,
     ):
         self.weight = join_unit(*check_weight(weight))
-        if backend is not None and backend not in jitsmv_p.available_backends("cpu") + ["cuda_raw"]:
+        if backend is not None and backend not in ("numba", "jax", "cuda_raw"):
             raise ValueError(f"backend must be 'numba', 'jax' or 'cuda_raw', got {backend!r}")
         self._connectivity = Connectivity(make_pattern(shape, corder, walk), check_prob(prob), check_seed(seed))
         self.backend = backend

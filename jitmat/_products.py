@@ -7,12 +7,14 @@ and position, and the vector or matrix. `gather` says whether the result has an 
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad
 
-from . import _cpu, _jax_kernels
+from ._backends import run_cuda, run_jax, run_numba
 from ._op import XLACustomKernel, general_batching_rule
 
 
@@ -23,72 +25,54 @@ def events(x):
     return x > 0 if jnp.issubdtype(x.dtype, jnp.floating) else x != 0
 
 
-def _sizes(block, gather):
-    """(size of the result, size of the operand)"""
-    return (block.streams, block.positions) if gather else (block.positions, block.streams)
+def _define_kernels(kernel: XLACustomKernel, generator):
+    """Register `generator(run, **params)` with the `run` of every backend."""
+    kernel.def_numba_kernel(functools.partial(generator, run_numba))
+    kernel.def_cuda_raw_kernel(functools.partial(generator, run_cuda))
+    kernel.def_jax_kernel(functools.partial(generator, run_jax))
 
 
 def _make_product(name: str, binary: bool, columns: bool) -> XLACustomKernel:
     """A primitive that computes P @ x, with x made binary first or not, for a vector or a matrix."""
     kernel = XLACustomKernel(name)
 
-    def outs(table, seed, offset, x, *, block, gather, dtype):
-        return [jax.ShapeDtypeStruct((_sizes(block, gather)[0], *x.shape[1:]), dtype)]
+    def outs(table, seed, offset, x, *, block, gather, dtype, deterministic):
+        size = block.streams if gather else block.positions
+        return [jax.ShapeDtypeStruct((size, *x.shape[1:]), dtype)]
 
-    def with_kernel(compute):
-        """A generator around `compute(block, gather, table, seed, offset, x2d, out2d)`."""
+    def generator(run, *, outs, block, gather, dtype, deterministic):
+        def compute(table, seed, offset, x):
+            x = events(x) if binary else x
+            x = x if columns else x[:, None]
+            out = jax.ShapeDtypeStruct((outs[0].shape[0], x.shape[1]), np.uint32 if binary else dtype)
+            y = run("gather" if gather else "scatter", block, (table, seed, offset, x), out, deterministic)
+            return [y.reshape(outs[0].shape).astype(dtype)]
 
-        def generator(*, outs, block, gather, dtype):
-            def run(table, seed, offset, x):
-                x = events(x) if binary else x
-                x = x if columns else x[:, None]
-                out = jax.ShapeDtypeStruct((outs[0].shape[0], x.shape[1]), np.uint32 if binary else dtype)
-                y = compute(block, gather, table, seed, offset, x, out)
-                return [y.reshape(outs[0].shape).astype(dtype)]
+        return compute
 
-            return run
-
-        return generator
-
-    def in_numba(block, gather, table, seed, offset, x, out):
-        if _cpu.problem():
-            _cpu.warn_of_fallback()
-            return in_jax(block, gather, table, seed, offset, x, out)
-        kind = "gather" if gather else "scatter"
-        return _cpu.call(block, kind, table, seed, offset, x, out, columns=x.shape[1])
-
-    def in_jax(block, gather, table, seed, offset, x, out):
-        product = _jax_kernels.gather if gather else _jax_kernels.scatter
-        return product(block, table, seed, offset, x, out.dtype)
-
-    def jvp(tangent, table, seed, offset, x, *, outs, block, gather, dtype, backend):
+    def jvp(tangent, table, seed, offset, x, *, outs, dtype, **params):
         # d(P x) = P dx; a binary product is given the same derivative, so that surrogate gradients flow
         product = jitsmm_p if columns else jitsmv_p
-        tangent = tangent.astype(dtype)
-        return product(table, seed, offset, tangent, block=block, gather=gather, dtype=dtype, backend=backend)
+        return product(table, seed, offset, tangent.astype(dtype), dtype=dtype, **params)
 
-    def transpose(cotangents, table, seed, offset, x, *, outs, block, gather, dtype, backend):
+    def transpose(cotangents, table, seed, offset, x, *, outs, gather, **params):
         # <c, P x> = <P^T c, x>, and P^T is the same streams the other way round
         (cotangent,) = cotangents
         if type(cotangent) is ad.Zero:
             return [None, None, None, ad.Zero(x.aval)]
-        (y,) = kernel(table, seed, offset, cotangent, block=block, gather=not gather, dtype=dtype, backend=backend)
-        return [None, None, None, y]
+        return [None, None, None, *kernel(table, seed, offset, cotangent, gather=not gather, **params)]
 
-    def batch(operands, axes, *, outs, backend, **params):
+    def batch(operands, axes, *, outs, **params):
         *structure, x = operands
         if any(axis is not None for axis in axes[:-1]) or axes[-1] is None:
-            return general_batching_rule(kernel, operands, axes, outs=outs, backend=backend, **params)
+            return general_batching_rule(kernel, operands, axes, outs=outs, **params)
         x = jnp.moveaxis(x, axes[-1], 1)  # (n, batch, ...): the batch becomes columns of one product
-        (y,) = jitsmm(*structure, x.reshape(x.shape[0], -1), backend=backend, **params)
+        matmat = binary_jitsmm_p if binary else jitsmm_p
+        (y,) = matmat(*structure, x.reshape(x.shape[0], -1), **params)
         return [y.reshape(y.shape[0], *x.shape[1:])], [1]
 
-    def jitsmm(*operands, **params):
-        return (binary_jitsmm_p if binary else jitsmm_p)(*operands, **params)
-
     kernel.def_call(outs)
-    kernel.def_numba_kernel(with_kernel(in_numba))
-    kernel.def_jax_kernel(with_kernel(in_jax))
+    _define_kernels(kernel, generator)
     kernel.def_jvp_rule2(None, None, None, jvp)
     if not binary:
         kernel.def_transpose_rule(transpose)
@@ -102,40 +86,24 @@ binary_jitsmv_p = _make_product("binary_jitsmv", binary=True, columns=False)
 binary_jitsmm_p = _make_product("binary_jitsmm", binary=True, columns=True)
 
 
-def _make_materialization(name, outs, compute) -> XLACustomKernel:
-    """A primitive over (table, seed, offset, extra) that reads the pattern itself."""
-    kernel = XLACustomKernel(name)
+def _make_materialization(name: str, outs) -> XLACustomKernel:
+    """A primitive over (table, seed, offset, x) that reads the pattern itself."""
+    kernel = XLACustomKernel(f"jits_{name}")
 
-    def in_numba(*, outs, block, **params):
-        if _cpu.problem():
-            _cpu.warn_of_fallback()
-            return in_jax(outs=outs, block=block, **params)
-        kind = name.removeprefix("jits_")
-        return lambda table, seed, offset, extra: [_cpu.call(block, kind, table, seed, offset, extra, outs[0])]
-
-    def in_jax(*, outs, block, **params):
-        return lambda table, seed, offset, extra: [compute(block, table, seed, offset, extra, outs[0])]
+    def generator(run, *, outs, block, **params):
+        return lambda *operands: [run(name, block, operands, outs[0], False)]
 
     kernel.def_call(outs)
-    kernel.def_numba_kernel(in_numba)
-    kernel.def_jax_kernel(in_jax)
+    _define_kernels(kernel, generator)
     return kernel
 
 
 jits_count_p = _make_materialization(
-    "jits_count",
-    lambda table, seed, offset, extra, *, block: [jax.ShapeDtypeStruct((block.streams,), np.uint32)],
-    lambda block, table, seed, offset, extra, out: _jax_kernels.count(block, table, seed, offset),
+    "count", lambda *operands, block: [jax.ShapeDtypeStruct((block.streams,), np.uint32)]
 )
 jits_dense_p = _make_materialization(
-    "jits_dense",
-    lambda table, seed, offset, extra, *, block: [jax.ShapeDtypeStruct((block.streams, block.positions), np.uint8)],
-    lambda block, table, seed, offset, extra, out: _jax_kernels.dense(block, table, seed, offset),
+    "dense", lambda *operands, block: [jax.ShapeDtypeStruct((block.streams, block.positions), np.uint8)]
 )
 jits_fill_p = _make_materialization(
-    "jits_fill",
-    lambda table, seed, offset, starts, *, block, capacity: [jax.ShapeDtypeStruct((capacity,), np.int32)],
-    lambda block, table, seed, offset, starts, out: _jax_kernels.fill(
-        block, table, seed, offset, starts, out.shape[0]
-    ),
+    "fill", lambda *operands, block, capacity: [jax.ShapeDtypeStruct((capacity,), np.int32)]
 )

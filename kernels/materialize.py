@@ -25,7 +25,7 @@ def make_pattern(walk):
 
 def make_count(walk):
     """result[s] = nonzeros of stream s in the window; whole blocks are counted without drawing them."""
-    (geometry, workspace, views, tile_address, visible), plan = make_pattern(walk)
+    (geometry, workspace, views, _, visible), plan = make_pattern(walk)
     batch_size = walk.BATCH
 
     @njit(error_model="numpy")
@@ -103,8 +103,7 @@ def make_fill(walk):
 
 def make_dense(walk):
     """result[s, p] = 1 where position p of stream s is a nonzero, else 0."""
-    (geometry, workspace, views, tile_address, visible), plan = make_pattern(walk)
-    batch_size = walk.BATCH
+    (geometry, workspace, views, _, visible), plan = make_pattern(walk)
 
     @njit(error_model="numpy")
     def body(job, chunk):
