@@ -137,7 +137,9 @@ def jits(weight, prob, seed=None, *, shape, transpose=False, corder=True, walk="
     Examples
     --------
     >>> from jitmat import jits
-    >>> jits(2.0, 0.5, 1, shape=(2, 6))  # doctest: +SKIP
+    >>> jits(2.0, 0.5, 1, shape=(2, 6))
+    Array([[2., 0., 0., 2., 0., 0.],
+           [2., 2., 0., 2., 0., 2.]], dtype=float32)
     """
     return dense(_connectivity(prob, seed, shape, transpose, corder, walk), weight, backend)
 

@@ -35,6 +35,14 @@ def general_batching_rule(prim, args, axes, **params):
     -------
     outputs, output_axes
         Outputs stacked on axis 0. With no mapped operand the primitive is bound once and every axis is None.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from jax.lax import add_p
+    >>> from jitmat import general_batching_rule
+    >>> general_batching_rule(add_p, (jnp.arange(3), jnp.int32(10)), (0, None))
+    (Array([10, 11, 12], dtype=int32), 0)
     """
     prim = getattr(prim, "primitive", prim)
     if all(axis is None for axis in axes):

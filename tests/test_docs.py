@@ -1,0 +1,41 @@
+"""What is written down runs: the README's example prints what it says, and so do the docstrings' examples."""
+
+import contextlib
+import doctest
+import importlib
+import io
+import pathlib
+import pkgutil
+import re
+
+import pytest
+
+import jitmat
+
+ROOT = pathlib.Path(__file__).parent.parent
+MODULES = [
+    f"jitmat.{module.name}"
+    for module in pkgutil.iter_modules(jitmat.__path__)
+    if module.name not in ("__main__", "kernels", "cuda")
+]
+
+
+def test_the_readme_example_prints_what_it_says():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    example, output = re.search(r"<!-- example -->\n```python\n(.*?)```\n\n```text\n(.*?)```", text, re.S).groups()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example, "README.md", "exec"), {})
+    assert printed.getvalue() == output
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_docstrings_are_right(name):
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+
+
+def test_every_public_name_has_a_docstring_with_an_example():
+    documented = [name for name in dir(jitmat) if not name.startswith("_") and callable(getattr(jitmat, name))]
+    without = [name for name in documented if ">>>" not in (getattr(jitmat, name).__doc__ or "")]
+    assert not without
