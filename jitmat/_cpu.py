@@ -26,17 +26,17 @@ def _compile(walk: str, kernel: str, operand: str, result: str):
     """Compile one kernel and register it with XLA; gives its target name."""
     from numba import from_dtype
 
-    from .kernels import ffi, materialize, products, walks  # pyright: ignore[reportMissingImports]
+    from .kernels import ffi, materialize, matrix, vector, walks  # pyright: ignore[reportMissingImports]
 
-    positions = walks[walk]
     name = f"jitmat_{walk}_{kernel}_{operand}_{result}"
-    if kernel in ("gather", "scatter"):
-        make = products.make_gather if kernel == "gather" else products.make_scatter
+    family, _, orientation = kernel.partition("_")
+    if orientation:
+        module = vector if family == "vector" else matrix
+        make = module.make_gather if orientation == "gather" else module.make_scatter
         as_bytes = "uint8" if operand == "bool" else operand
-        operand_type, result_type = (from_dtype(np.dtype(dtype)) for dtype in (as_bytes, result))
-        functions = make(positions, operand_type, result_type)
+        functions = make(walks[walk], *(from_dtype(np.dtype(dtype)) for dtype in (as_bytes, result)))
     else:
-        functions = getattr(materialize, f"make_{kernel}")(positions)
+        functions = getattr(materialize, f"make_{kernel}")(walks[walk])
     handler, *alive = ffi.ffi_handler(name, *functions)
     _alive.append((handler, alive))
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler.address), platform="cpu")
@@ -54,8 +54,10 @@ def _target(*key) -> str:
 def call(kernel: str, block, operands, out: jax.ShapeDtypeStruct) -> jax.Array:
     """Run a kernel on a block."""
     *structure, x = operands
-    name = _target(block.walk, kernel, np.dtype(x.dtype).name, np.dtype(out.dtype).name)
     columns = x.shape[1] if x.ndim == 2 else 1
+    if kernel in ("gather", "scatter"):
+        kernel = f"{'vector' if columns == 1 else 'matrix'}_{kernel}"
+    name = _target(block.walk, kernel, np.dtype(x.dtype).name, np.dtype(out.dtype).name)
     config = np.array(
         [block.block_length, block.streams, block.positions, columns, 0 if block.diagonal else 1], np.int64
     )

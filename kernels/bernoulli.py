@@ -1,21 +1,29 @@
 """The Bernoulli walk: which positions has this block of this stream? (docs/walk.md is the definition.)
 
 A walk answers in two steps, so that the products need not know which walk they run on: `prepare`
-draws the keys of a batch of streams, `positions` then writes one stream's positions of the block.
+draws the keys of a batch of streams, `positions` then writes one stream's positions of the block, or
+`group` and `across` those of 32 streams side by side: lanes along one stream waste the end of a vector,
+lanes across streams only what the longest has more than the mean, which is less when counts are small.
 `table` holds the block's count distribution: lo, size, a guide of 256 entries, then the thresholds.
 """
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
 
 from .lanes import add16, add32, and16, mul16, mul32, shl16, shr16, xor16
+from .simd import I16, I32, I64, LANES, load, splat, vectorized
 
 NAME = "bernoulli"
 BATCH = 64  # streams whose keys are drawn together
 POSITION = np.uint16
 LO, SIZE, GUIDE, THRESHOLDS, TABLE = 0, 1, 2, 258, 1088  # layout and length of `table`
 KEYS = 8  # words of a prepared stream: count, unused, then w[0..5]
+ACROSS = True  # 32 streams can be drawn side by side
 COUNTED = True  # a block's count is known before its positions
+ROUNDS = 6
+ADDEND, COUNTS = 2 * LANES * ROUNDS, 4 * LANES * ROUNDS  # bytes in a group: factors, addends, counts
+GROUP = COUNTS + 2 * LANES
 
 u16, u32, u64 = np.uint16, np.uint32, np.uint64
 C0, C1, C2 = u32(0x85EBCA6B), u32(0xC2B2AE35), u32(0x27D4EB2F)
@@ -79,9 +87,7 @@ def factor(w):
 @njit(error_model="numpy")
 def positions(out, keys, table, block_length, stream, i, block):
     """Write the positions of prepared stream i, in walk order; `out` has room for a vector more than a block."""
-    b = u32(0)
-    while (1 << b) < block_length:
-        b += u32(1)
+    b = bits_of(block_length)
     shift = u16(16 - b)
     mask = shl16(u16(0xFFFF), shift)
     long, short = u16((b + 1) // 2), u16(b // 2)
@@ -104,3 +110,61 @@ def positions(out, keys, table, block_length, stream, i, block):
         y = xor16(y, and16(shr16(y, long), mask))
         out[k] = shr16(add16(mul16(y, a5), c5), shift)
     return drawn
+
+
+@vectorized(None, types.int64, types.int64, types.int64, types.int64)
+def split_keys(builder, group, keys, row, shift):
+    """The factors and addends of 32 streams, from the words w[0..5]; `row` is the distance of two words in bytes."""
+    mask = builder.shl(ir.Constant(I16, 0xFFFF), builder.trunc(shift, I16))
+    for r in range(ROUNDS):
+        w = load(builder, builder.add(keys, builder.mul(row, ir.Constant(I64, 2 + r))), I32)
+        ((w >> 16).narrow(I16) | 1).store(group, LANES * r)
+        (w.narrow(I16) & mask).store(builder.add(group, ir.Constant(I64, ADDEND)), LANES * r)
+    load(builder, keys, I32).narrow(I16).store(builder.add(group, ir.Constant(I64, COUNTS)))
+
+
+@vectorized(None, types.int64, types.int64, types.int64, types.int64, types.int64)
+def permute(builder, out, group, k, bits, none):
+    """out[0:32] = the image of k under each stream's permutation, or `none` where its count is at most k."""
+    one = ir.Constant(I64, 1)
+    shift = splat(builder, builder.sub(ir.Constant(I64, 16), bits), I16)
+    mask = splat(builder, ir.Constant(I16, 0xFFFF), I16) << shift
+    long = splat(builder, builder.lshr(builder.add(bits, one), one), I16)
+    short = splat(builder, builder.lshr(bits, one), I16)
+    number = splat(builder, k, I16)
+    addends = builder.add(group, ir.Constant(I64, ADDEND))
+    y = number << shift
+    for r in range(ROUNDS):
+        y = y * load(builder, group, I16, LANES * r) + load(builder, addends, I16, LANES * r)
+        if r < ROUNDS - 1:
+            y = y ^ ((y >> (long if r % 2 == 0 else short)) & mask)
+    counts = load(builder, builder.add(group, ir.Constant(I64, COUNTS)), I16)
+    (y >> shift).where(number < counts, none).store(out)
+
+
+@njit(error_model="numpy")
+def bits_of(block_length):
+    b = np.int64(0)
+    while (np.int64(1) << b) < block_length:
+        b += 1
+    return b
+
+
+@njit(error_model="numpy")
+def group(room, keys, first, last, block_length):
+    """Set prepared streams first..last-1 (at most 32) side by side; gives the largest count."""
+    most = u32(0)
+    for i in range(first, first + LANES):
+        if i >= last:
+            keys[0, i] = u32(0)
+        most = max(most, keys[0, i])
+    split_keys(room, keys.ctypes.data + 4 * first, 4 * BATCH, 16 - bits_of(block_length))
+    return np.int64(most)
+
+
+@njit(error_model="numpy")
+def across(rows, room, k, steps, block_length):
+    """Rows k..k+steps-1: the k-th position of each of the 32 streams, `block_length` where it has none."""
+    b = bits_of(block_length)
+    for j in range(steps):
+        permute(rows + 2 * LANES * j, room, k + j, b, block_length)

@@ -6,26 +6,13 @@ from numba import carray, njit
 from . import ffi
 from .ffi import pointer, word
 from .lanes import trailing_zeros
-from .products import BLOCK, LENGTH, NO_DIAGONAL, PER_CHUNK, STREAMS, TABLE_WORDS, make_window, split
-
-
-def make_pattern(walk):
-    """What the three kernels share: the plan, and a loop that hands each stream's block to a consumer."""
-    geometry, workspace, views, tile_address, visible = make_window(walk)
-
-    @njit(error_model="numpy")
-    def plan(job, threads):
-        config = word(job, ffi.CONFIG)
-        _, _, _, blocks = geometry(job)
-        table = carray(pointer(word(job, ffi.TABLE)), (TABLE_WORDS,), np.uint32)
-        split(job, threads, word(config, STREAMS) * blocks * (walk.expected(table, word(config, BLOCK)) + 16))
-
-    return (geometry, workspace, views, tile_address, visible), plan
+from .window import BLOCK, LENGTH, NO_DIAGONAL, PER_CHUNK, STREAMS, make_window
 
 
 def make_count(walk):
     """result[s] = nonzeros of stream s in the window; whole blocks are counted without drawing them."""
-    (geometry, workspace, views, _, visible), plan = make_pattern(walk)
+    window = make_window(walk)
+    geometry, workspace, views, _, visible = window[:5]
     batch_size = walk.BATCH
 
     @njit(error_model="numpy")
@@ -34,7 +21,7 @@ def make_count(walk):
         block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
         first_stream, position, first_block, blocks = geometry(job)
         room = workspace(job, 0)
-        mixed, table, keys, numbers, found = views(job, room)
+        mixed, table, keys, numbers, found, _, _ = views(job, room)
         result = carray(pointer(word(job, ffi.RESULT)), (streams,), np.uint32)
         begin = chunk * word(job, PER_CHUNK)
         end = min(streams, begin + word(job, PER_CHUNK))
@@ -58,12 +45,13 @@ def make_count(walk):
                         result[s0 + i] += visible(found, keys, table, job, stream, i, block, low, high)
         ffi.free(room)
 
-    return plan, body, None
+    return window.plan_streams, body, None
 
 
 def make_fill(walk):
     """result[starts[s] : starts[s + 1]] = the positions of stream s, ascending; `operand` holds the starts."""
-    (geometry, workspace, views, tile_address, visible), plan = make_pattern(walk)
+    window = make_window(walk)
+    geometry, workspace, views, tile_of, visible = window[:5]
 
     @njit(error_model="numpy")
     def body(job, chunk):
@@ -71,12 +59,11 @@ def make_fill(walk):
         block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
         first_stream, position, first_block, blocks = geometry(job)
         marks_length = (block_length + 63) // 64
-        room = workspace(job, 8 * marks_length + 8)
-        mixed, table, keys, numbers, found = views(job, room)
+        room = workspace(job, 8 * marks_length)
+        mixed, table, keys, numbers, found, _, _ = views(job, room)
         starts = carray(pointer(word(job, ffi.OPERAND)), (streams + 1,), np.int32)
         result = carray(pointer(word(job, ffi.RESULT)), (np.int64(starts[streams]),), np.int32)
-        aligned = (tile_address(job, room) + 7) & ~7
-        marks = carray(pointer(aligned), (marks_length,), np.uint64)
+        marks = carray(pointer(tile_of(job, room)), (marks_length,), np.uint64)
         for m in range(marks_length):
             marks[m] = 0
         begin = chunk * word(job, PER_CHUNK)
@@ -98,12 +85,13 @@ def make_fill(walk):
                         marks[m] &= marks[m] - np.uint64(1)
         ffi.free(room)
 
-    return plan, body, None
+    return window.plan_streams, body, None
 
 
 def make_dense(walk):
     """result[s, p] = 1 where position p of stream s is a nonzero, else 0."""
-    (geometry, workspace, views, _, visible), plan = make_pattern(walk)
+    window = make_window(walk)
+    geometry, workspace, views, _, visible = window[:5]
 
     @njit(error_model="numpy")
     def body(job, chunk):
@@ -111,7 +99,7 @@ def make_dense(walk):
         block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
         first_stream, position, first_block, blocks = geometry(job)
         room = workspace(job, 0)
-        mixed, table, keys, numbers, found = views(job, room)
+        mixed, table, keys, numbers, found, _, _ = views(job, room)
         result = carray(pointer(word(job, ffi.RESULT)), (streams, length), np.uint8)
         begin = chunk * word(job, PER_CHUNK)
         end = min(streams, begin + word(job, PER_CHUNK))
@@ -129,4 +117,4 @@ def make_dense(walk):
                     result[s0, base + np.int64(found[k])] = 1
         ffi.free(room)
 
-    return plan, body, None
+    return window.plan_streams, body, None

@@ -1,0 +1,230 @@
+"""Products of the 0/1 pattern with a vector, in both orientations, for any walk.
+
+gather:  result[s] = sum of operand[p] over the positions p of stream s
+scatter: result[p] = sum of operand[s] over the streams s that have position p
+
+A block's part of the walked vector is copied to a tile, so that no position needs a test: beyond the window the
+tile is zero, or is thrown away. Operands of one byte are events and give counts. Sums run in an order that
+depends on the operands alone, never on the number of threads.
+"""
+
+import numpy as np
+from numba import carray, njit, types
+
+from . import ffi
+from .ffi import pointer, word
+from .scatter import make_scatter_plan
+from .simd import I16, I32, IR_TYPES, LANES, gather, load, vectorized
+from .window import ACTIVE, BLOCK, GROUPS, LENGTH, NO_DIAGONAL, PER_CHUNK, STEPS, STREAMS, make_window
+
+FEW = 12  # streams, below which lanes across streams stay too empty
+LONG = 96  # positions of a block from which lanes along one stream fill well
+
+
+@vectorized(None, types.int64, types.int64, types.int64)
+def without(builder, row, places, none):
+    """row[l] = none where it is places[l]"""
+    positions, excluded = load(builder, row, I16), load(builder, places, I16)
+    positions.where(positions != excluded, none).store(row)
+
+
+@njit(error_model="numpy")
+def clear(a, begin, end):
+    """a[begin:end] = 0; flat arrays and plain loops, which LLVM turns into memset and memcpy."""
+    for q in range(begin, end):
+        a[q] = 0
+
+
+@njit(error_model="numpy")
+def move(target, at, source, begin, size):
+    """target[at : at + size] = source[begin : begin + size]"""
+    for q in range(size):
+        target[at + q] = source[begin + q]
+
+
+def make_add_gathered(element):
+    """An intrinsic: sums[0:32] += tile[row[0:32]]"""
+
+    @vectorized(None, types.int64, types.int64, types.int64)
+    def add_gathered(builder, sums, tile, row):
+        for half in (0, LANES // 2):
+            index = load(builder, row, I16, half, LANES // 2).widen(I32)
+            added = gather(builder, tile, element, index)
+            (load(builder, sums, element, half, LANES // 2) + added).store(sums, half)
+
+    return add_gathered
+
+
+def make_rows(walk):
+    """`draw_rows(rows, group, k, steps, block_length, places)`: rows of positions across, without the diagonal's."""
+
+    @njit(error_model="numpy")
+    def draw_rows(rows, group, k, steps, block_length, places):
+        walk.across(rows, group, k, steps, block_length)
+        if places != 0:
+            for j in range(steps):
+                without(rows + 2 * LANES * j, places, block_length)
+
+    @njit(error_model="numpy")
+    def diagonal_places(job, places, numbers, first, last, block):
+        """Where the diagonal meets each of a group's streams in this block; 0 when it meets none, else `places`."""
+        block_length = word(word(job, ffi.CONFIG), BLOCK)
+        if not word(word(job, ffi.CONFIG), NO_DIAGONAL):
+            return 0
+        met = 0
+        at = carray(pointer(places), (LANES,), np.uint16)
+        for lane in range(LANES):
+            at[lane] = block_length
+            if first + lane < last and np.int64(numbers[first + lane]) // block_length == block:
+                at[lane] = np.int64(numbers[first + lane]) % block_length
+                met = places
+        return met
+
+    return draw_rows, diagonal_places
+
+
+def make_gather(walk, operand_type, result_type):
+    """(plan, body) of the gather product."""
+    window = make_window(walk)
+    geometry, workspace, views, tile_of, visible = window[:5]
+    result_bytes = result_type.bitwidth // 8
+    add_gathered = make_add_gathered(IR_TYPES[result_type])
+    if walk.ACROSS:
+        draw_rows, diagonal_places = make_rows(walk)
+
+    @njit(error_model="numpy", fastmath={"reassoc", "nsz"})
+    def total(tile, found, drawn):
+        acc = result_type(0)
+        for k in range(drawn):
+            acc += tile[found[k]]
+        return acc
+
+    @njit(error_model="numpy")
+    def add_across(job, result, at, tile, keys, numbers, batch, block, group, rows):
+        """result[at : at + batch] += the sums over the prepared streams' positions, 32 streams at a time."""
+        block_length = word(word(job, ffi.CONFIG), BLOCK)
+        sums_address = tile.ctypes.data + result_bytes * (block_length + LANES)
+        sums = carray(pointer(sums_address), (LANES,), result_type)
+        places = sums_address + 8 * LANES
+        for first in range(0, batch, LANES):
+            steps = walk.group(group, keys, first, batch, block_length)
+            met = diagonal_places(job, places, numbers, first, batch, block)
+            clear(sums, 0, LANES)
+            for k in range(0, steps, STEPS):
+                some = min(STEPS, steps - k)
+                draw_rows(rows, group, k, some, block_length, met)
+                for j in range(some):
+                    add_gathered(sums_address, tile.ctypes.data, rows + 2 * LANES * j)
+            for lane in range(min(LANES, batch - first)):
+                result[at + first + lane] += sums[lane]
+
+    @njit(error_model="numpy")
+    def add_along(job, result, at, tile, keys, numbers, table, batch, block, found):
+        """The same, stream by stream."""
+        block_length = word(word(job, ffi.CONFIG), BLOCK)
+        for i in range(batch):
+            drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, 0, block_length)
+            result[at + i] += total(tile, found, drawn)
+
+    @njit(error_model="numpy")
+    def body(job, chunk):
+        config = word(job, ffi.CONFIG)
+        block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
+        first_stream, position, first_block, blocks = geometry(job)
+        room = workspace(job, result_bytes * (block_length + 2 * LANES) + 16 * LANES)
+        mixed, table, keys, numbers, found, group, rows = views(job, room)
+        tile = carray(pointer(tile_of(job, room)), (block_length + LANES,), result_type)
+        operand = carray(pointer(word(job, ffi.OPERAND)), (length,), operand_type)
+        result = carray(pointer(word(job, ffi.RESULT)), (streams,), result_type)
+        begin = chunk * word(job, PER_CHUNK)
+        end = min(streams, begin + word(job, PER_CHUNK))
+        clear(result, begin, end)
+        for block in range(first_block, first_block + blocks):
+            base = block * block_length - position  # of the block in the operand
+            low, high = max(0, -base), min(block_length, length - base)
+            clear(tile, 0, low)
+            move(tile, low, operand, base + low, high - low)
+            clear(tile, high, block_length + LANES)
+            for s0 in range(begin, end, walk.BATCH):
+                batch = min(walk.BATCH, end - s0)
+                for i in range(batch):
+                    numbers[i] = first_stream + s0 + i
+                walk.prepare(keys, table, mixed, numbers, batch, block)
+                if walk.ACROSS and end - begin >= FEW:
+                    add_across(job, result, s0, tile, keys, numbers, batch, block, group, rows)
+                else:
+                    add_along(job, result, s0, tile, keys, numbers, table, batch, block, found)
+        ffi.free(room)
+
+    return window.plan_streams, body, None
+
+
+def make_scatter(walk, operand_type, result_type):
+    """(plan, body, finish) of the scatter product: only streams with a nonzero operand are walked."""
+    window = make_window(walk)
+    geometry, workspace, views, tile_of, visible = window[:5]
+    result_bytes = result_type.bitwidth // 8
+    plan, output, finish = make_scatter_plan(walk, window, operand_type, result_type)
+    if walk.ACROSS:
+        draw_rows, diagonal_places = make_rows(walk)
+
+    @njit(error_model="numpy")
+    def add_across(job, tile, values, keys, numbers, batch, block, group, rows):
+        """tile[p] += values[i] over the positions p of every prepared stream i, 32 streams at a time."""
+        block_length = word(word(job, ffi.CONFIG), BLOCK)
+        places = tile.ctypes.data + result_bytes * (block_length + LANES)
+        for first in range(0, batch, LANES):
+            steps = walk.group(group, keys, first, batch, block_length)
+            met = diagonal_places(job, places, numbers, first, batch, block)
+            for k in range(0, steps, STEPS):
+                some = min(STEPS, steps - k)
+                draw_rows(rows, group, k, some, block_length, met)
+                row = carray(pointer(rows), (some * LANES,), np.uint16)
+                for j in range(some):
+                    for lane in range(LANES):
+                        tile[row[j * LANES + lane]] += values[first + lane]
+
+    @njit(error_model="numpy")
+    def add_along(job, tile, values, keys, numbers, table, batch, block, found):
+        """The same, stream by stream."""
+        block_length = word(word(job, ffi.CONFIG), BLOCK)
+        for i in range(batch):
+            drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, 0, block_length)
+            value = values[i]
+            for k in range(drawn):
+                tile[found[k]] += value
+
+    @njit(error_model="numpy")
+    def body(job, chunk):
+        config = word(job, ffi.CONFIG)
+        block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
+        first_stream, position, first_block, _ = geometry(job)
+        room = workspace(job, result_bytes * (block_length + LANES + walk.BATCH) + 16 * LANES)
+        mixed, table, keys, numbers, found, group, rows = views(job, room)
+        tile = carray(pointer(tile_of(job, room)), (block_length + LANES,), result_type)
+        values_address = tile.ctypes.data + result_bytes * (block_length + LANES) + 8 * LANES
+        values = carray(pointer(values_address), (walk.BATCH,), result_type)
+        operand = carray(pointer(word(job, ffi.OPERAND)), (streams,), operand_type)
+        active, groups = word(job, ACTIVE), word(job, GROUPS)
+        active_streams = carray(pointer(word(job, ffi.SCRATCH)), (streams,), np.uint32)
+        part, block = chunk % groups, first_block + chunk // groups
+        base = block * block_length - position
+        low, high = max(0, -base), min(block_length, length - base)
+        clear(tile, 0, block_length + LANES)
+        begin, end = active * part // groups, active * (part + 1) // groups
+        few_positions = walk.expected(table, block_length) < LONG
+        for a0 in range(begin, end, walk.BATCH):
+            batch = min(walk.BATCH, end - a0)
+            for i in range(walk.BATCH):
+                stream = np.int64(active_streams[min(a0 + i, end - 1)])
+                numbers[i] = first_stream + stream
+                values[i] = operand[stream]
+            walk.prepare(keys, table, mixed, numbers, batch, block)
+            if walk.ACROSS and few_positions and end - begin >= FEW:
+                add_across(job, tile, values, keys, numbers, batch, block, group, rows)
+            else:
+                add_along(job, tile, values, keys, numbers, table, batch, block, found)
+        move(output(job, part), base + low, tile, low, high - low)
+        ffi.free(room)
+
+    return plan, body, finish

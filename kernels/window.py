@@ -1,0 +1,116 @@
+"""What every kernel shares: the geometry of the block it computes, a workspace, and the filter at the borders.
+
+A kernel works on a block of a matrix: `offset` holds the first stream and (two words) the first position,
+`config` the walk's block length, the numbers of streams, positions and columns, and whether entries whose
+stream and position agree are left out.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import carray, njit
+
+from . import ffi
+from .ffi import pointer, set_word, word
+from .simd import LANES
+
+BLOCK, STREAMS, LENGTH, COLUMNS, NO_DIAGONAL = range(5)  # words of `config`
+PER_CHUNK = ffi.FREE  # words of a job; further ones are a kernel's own
+ACTIVE, GROUPS = ffi.FREE + 1, ffi.FREE + 2
+SERIAL = 30_000  # nonzeros below which threads cost more than they bring
+VECTOR = 64  # positions may be written up to a vector beyond the block's length
+STEPS = 16  # rows of positions that are drawn, then used
+TABLE_WORDS = 2048  # no walk's table is longer
+
+Window = namedtuple("Window", "geometry workspace views tile visible plan_streams")
+
+
+@njit(error_model="numpy")
+def split(job, threads, work):
+    """Divide the streams into chunks: `PER_CHUNK` streams each, one chunk when the work is small."""
+    streams = word(word(job, ffi.CONFIG), STREAMS)
+    chunks = min(streams, threads * 8, work // (SERIAL // 2)) if threads > 1 and work > SERIAL else 1
+    per_chunk = max(1, (streams + chunks - 1) // max(chunks, 1))
+    if chunks > 1:
+        per_chunk = (per_chunk + LANES - 1) // LANES * LANES
+    set_word(job, PER_CHUNK, per_chunk)
+    set_word(job, ffi.CHUNKS, (streams + per_chunk - 1) // per_chunk)
+
+
+def make_window(walk) -> Window:
+    """The shared functions for one walk."""
+    position_type = walk.POSITION
+    position_bytes = np.dtype(position_type).itemsize
+    # byte offsets in a workspace
+    NUMBERS = 4 * walk.KEYS * walk.BATCH
+    LANES_ROOM = NUMBERS + 4 * walk.BATCH
+    ROWS = LANES_ROOM + walk.GROUP
+    FOUND = ROWS + position_bytes * LANES * STEPS
+
+    @njit(error_model="numpy")
+    def geometry(job):
+        """(first stream, first position, first block, blocks) of the window."""
+        offset = carray(pointer(word(job, ffi.OFFSET)), (3,), np.uint32)
+        length = word(word(job, ffi.CONFIG), LENGTH)
+        block_length = word(word(job, ffi.CONFIG), BLOCK)
+        position = np.int64((np.uint64(offset[2]) << np.uint64(32)) | np.uint64(offset[1]))
+        first = position // block_length
+        blocks = (position + length + block_length - 1) // block_length - first if length > 0 else 0
+        return np.int64(offset[0]), position, first, blocks
+
+    @njit(error_model="numpy")
+    def workspace(job, tile_bytes):
+        """Heap for a chunk, to be freed at its end: keys, stream numbers, positions, a tile."""
+        block_length = word(word(job, ffi.CONFIG), BLOCK)
+        return ffi.malloc(FOUND + position_bytes * (block_length + VECTOR) + tile_bytes + 64)
+
+    @njit(error_model="numpy")
+    def views(job, room):
+        """The seed's start, the table, and of a workspace: keys, stream numbers, one block's positions, and the
+        addresses of a group of streams and of rows of positions across them."""
+        block_length = word(word(job, ffi.CONFIG), BLOCK)
+        table = carray(pointer(word(job, ffi.TABLE)), (TABLE_WORDS,), np.uint32)
+        mixed = walk.start(carray(pointer(word(job, ffi.SEED)), (2,), np.uint32))
+        keys = carray(pointer(room), (walk.KEYS, walk.BATCH), np.uint32)
+        numbers = carray(pointer(room + NUMBERS), (walk.BATCH,), np.uint32)
+        found = carray(pointer(room + FOUND), (block_length + VECTOR,), position_type)
+        return mixed, table, keys, numbers, found, room + LANES_ROOM, room + ROWS
+
+    @njit(error_model="numpy")
+    def tile(job, room):
+        """The address of the tile in a workspace, aligned to 8 bytes."""
+        return (room + FOUND + position_bytes * (word(word(job, ffi.CONFIG), BLOCK) + VECTOR) + 7) & ~7
+
+    @njit(error_model="numpy")
+    def keep(found, drawn, low, high, diagonal):
+        """Move the positions in [low, high) other than `diagonal` to the front; how many they are."""
+        kept = 0
+        for k in range(drawn):
+            position = np.int64(found[k])
+            if low <= position < high and position != diagonal:
+                found[kept] = found[k]
+                kept += 1
+        return kept
+
+    @njit(error_model="numpy")
+    def visible(found, keys, table, job, stream, i, block, low, high):
+        """Positions of a prepared stream in its block, without those outside the window or on the diagonal."""
+        block_length = word(word(job, ffi.CONFIG), BLOCK)
+        drawn = np.int64(walk.positions(found, keys, table, block_length, stream, i, block))
+        on_diagonal = np.int64(-1)
+        if word(word(job, ffi.CONFIG), NO_DIAGONAL) and stream // block_length == block:
+            on_diagonal = stream % block_length
+        if low > 0 or high < block_length or on_diagonal >= 0:
+            drawn = keep(found, drawn, low, high, on_diagonal)
+        return drawn
+
+    @njit(error_model="numpy")
+    def plan_streams(job, threads):
+        """The plan of a kernel whose chunks are streams."""
+        config = word(job, ffi.CONFIG)
+        _, _, _, blocks = geometry(job)
+        table = carray(pointer(word(job, ffi.TABLE)), (TABLE_WORDS,), np.uint32)
+        block_work = walk.expected(table, word(config, BLOCK)) * word(config, COLUMNS) + 16
+        split(job, threads, word(config, STREAMS) * blocks * block_work)
+
+    return Window(geometry, workspace, views, tile, visible, plan_streams)
