@@ -1,54 +1,85 @@
-"""The numba backend: compiles a kernel when a program that needs it is lowered, and calls it through XLA's FFI."""
+"""The numba backend: kernels compiled when a program that needs them is lowered, kept on disk, called by XLA's FFI."""
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import hashlib
+import importlib.metadata
+import importlib.util
 import threading
+from pathlib import Path
 
 import jax
 import numpy as np
 
+from . import _disk
+
 _lock = threading.Lock()
-
-
-@functools.lru_cache(maxsize=1)
-def problem() -> str | None:
-    """None when the numba kernels can run here, else a sentence that says why they cannot."""
-    try:
-        from .kernels import ffi  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        return f"numba cannot be used ({error}); `pip install numba`"
-    return ffi.layout_problem()
+_engines: list = []  # compiled code must outlive every program that calls it
 
 
 @functools.cache
-def _compile(walk: str, kernel: str, operand: str, result: str):
-    """Compile one kernel and register it with XLA; gives its target name."""
-    from numba import from_dtype
+def problem() -> str | None:
+    """None when the numba kernels can run here, else a sentence that says why they cannot."""
+    try:
+        importlib.metadata.version("numba")
+        if importlib.util.find_spec("numba") is None:
+            raise ImportError("No module named 'numba'")
+        import llvmlite.binding  # noqa: F401
 
-    from .kernels import ffi, materialize, matrix, vector, walks  # pyright: ignore[reportMissingImports]
-
-    name = f"jitmat_{walk}_{kernel}_{operand}_{result}"
-    family, _, orientation = kernel.partition("_")
-    if orientation:
-        module = vector if family == "vector" else matrix
-        make = module.make_gather if orientation == "gather" else module.make_scatter
-        as_bytes = "uint8" if operand == "bool" else operand
-        functions = make(walks[walk], *(from_dtype(np.dtype(dtype)) for dtype in (as_bytes, result)))
-    else:
-        functions = getattr(materialize, f"make_{kernel}")(walks[walk])
-    handler, *alive = ffi.ffi_handler(name, *functions)
-    _alive.append((handler, alive))
-    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler.address), platform="cpu")
-    return name
+        from .kernels import layout  # pyright: ignore[reportMissingImports]
+    except (ImportError, importlib.metadata.PackageNotFoundError) as error:
+        return f"numba cannot be used ({error}); `pip install numba`"
+    return layout.layout_problem()
 
 
-_alive: list = []  # compiled code must outlive every program that calls it
+@functools.cache
+def _origin() -> bytes:
+    """What compiled code depends on beside its name: the kernels' source, the compilers, the CPU, the FFI."""
+    import llvmlite.binding as llvm
+
+    from .kernels import layout  # pyright: ignore[reportMissingImports]
+
+    parts = [path.read_bytes() for path in sorted(Path(layout.__file__).parent.glob("*.py"))]
+    versions = [importlib.metadata.version(name) for name in ("numba", "llvmlite", "numpy")]
+    machine = [llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+    parts += [str(part).encode() for part in (*versions, *machine, layout.version())]
+    return hashlib.sha256(b"\0".join(parts)).digest()
 
 
-def _target(*key) -> str:
+def _object(symbol: str, key: tuple[str, ...]) -> bytes:
+    """The object file of a kernel, from disk or compiled."""
+    name = hashlib.sha256(_origin() + symbol.encode()).hexdigest()
+    stored = _disk.read("numba", name)
+    if stored is None:
+        from .kernels import library  # pyright: ignore[reportMissingImports]
+
+        stored = library.compile_kernel(symbol, *key)
+        _disk.write("numba", name, stored)
+    return stored
+
+
+@functools.cache
+def _registered(*key: str) -> str:
+    """Load a kernel and register it with XLA; gives its target name."""
+    import llvmlite.binding as llvm
+
+    from .kernels import machine  # pyright: ignore[reportMissingImports]
+
+    symbol = "jitmat_" + "_".join(key)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine.target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(_object(symbol, key)))
+    engine.finalize_object()
+    _engines.append(engine)
+    handler = ctypes.cast(engine.get_function_address(symbol), ctypes.c_void_p)
+    jax.ffi.register_ffi_target(symbol, jax.ffi.pycapsule(handler.value), platform="cpu")
+    return symbol
+
+
+def _target(*key: str) -> str:
     with _lock:  # one thread compiles; the others find the kernel made
-        return _compile(*key)
+        return _registered(*key)
 
 
 def call(kernel: str, block, operands, out: jax.ShapeDtypeStruct) -> jax.Array:

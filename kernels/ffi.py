@@ -1,10 +1,9 @@
 """A numba cfunc as an XLA FFI handler: no Python on the call path, work spread over XLA's own thread pool.
 
 The handler reads XLA's call frame by the byte offsets of `xla/ffi/api/c_api.h`, which are stable
-within a major version; `layout_problem` compares that header, as the installed jaxlib ships it, with
-what is assumed here. A kernel is a pair of numba functions over a `job` (a row of 64-bit words):
-`plan(job, threads)` fills in what the operands do not say and how many chunks each phase has, then
-each phase's `body(job, chunk)` runs for every chunk, on any thread, in any order.
+within a major version and checked by `layout.py`. A kernel is a set of numba functions over a `job`, a
+row of 64-bit words: `plan(job, threads)` fills in what the operands do not say and how many chunks each
+phase has, then each phase's `body(job, chunk)` runs for every chunk, on any thread, in any order.
 
 Chunks are claimed from an atomic counter in a heap block that caller and tasks own by reference
 count. The caller drains the same counter and then waits only for chunks that a running thread holds:
@@ -13,10 +12,6 @@ chunk and touches nothing but its own reference. Addresses of this process never
 tasks are external symbols by name.
 """
 
-import os
-import re
-
-import jaxlib
 import llvmlite.binding
 import numpy as np
 from llvmlite import ir
@@ -24,12 +19,10 @@ from numba import cfunc, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-I64 = ir.IntType(64)
+from .layout import API, ARGS, ARRAY_DATA, ATTRS, BUFFER_DATA, CONTEXT, EXTENSION, NUM_THREADS, RETS, SCHEDULE, version
+from .layout import layout_problem as layout_problem
 
-# Byte offsets in the call frame and what hangs off it.
-EXTENSION, API, CONTEXT, ARGS, RETS, ATTRS = 8, 16, 24, 72, 112, 160
-BUFFER_DATA, ARRAY_DATA = 24, 16
-SCHEDULE, NUM_THREADS = 48 + 8 * 11, 48 + 8 * 12
+I64 = ir.IntType(64)
 
 # Words of a job. Operands and results are addresses.
 TABLE, SEED, OFFSET, OPERAND, RESULT, CONFIG = range(6)
@@ -39,48 +32,6 @@ OPERANDS = 4
 
 # Words of the state that the threads of one phase share.
 NEXT, DONE, TOTAL, REFERENCES, JOB = range(5)
-
-_LAYOUT = {
-    "XLA_FFI_CallFrame": "struct_size extension_start api ctx stage args rets attrs future",
-    "XLA_FFI_Args": "struct_size extension_start size types args",
-    "XLA_FFI_Rets": "struct_size extension_start size types rets",
-    "XLA_FFI_Attrs": "struct_size extension_start size types names attrs",
-    "XLA_FFI_Buffer": "struct_size extension_start dtype data rank dims",
-    "XLA_FFI_Array": "dtype size data",
-}
-
-
-def _header():
-    path = os.path.join(os.path.dirname(jaxlib.__file__), "include", "xla", "ffi", "api", "c_api.h")
-    with open(path, encoding="utf-8") as file:
-        return re.sub(r"//[^\n]*", "", file.read())
-
-
-def _version(header):
-    """(major, minor) of the FFI, from its header."""
-    found = [re.search(rf"#define XLA_FFI_API_{part} (\d+)", header) for part in ("MAJOR", "MINOR")]
-    if not all(found):
-        raise ValueError("its header names no version")
-    return tuple(int(match.group(1)) for match in found if match)
-
-
-def layout_problem():
-    """None when the installed jaxlib's FFI is laid out as assumed here, else a sentence that says what differs."""
-    try:
-        header = _header()
-        major, _ = _version(header)
-    except (OSError, ValueError) as error:
-        return f"jaxlib {jaxlib.__version__}'s XLA FFI cannot be read: {error}"
-    if major != 0:
-        return f"jaxlib {jaxlib.__version__} has XLA FFI version {major}, not 0"
-    for struct, fields in _LAYOUT.items():
-        body = re.search(rf"struct {struct} {{([^}}]*)}}", header)
-        if body is None or re.findall(r"(\w+);", body.group(1)) != fields.split():
-            return f"jaxlib {jaxlib.__version__} lays out {struct} in another way"
-    functions = re.findall(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", header)
-    if functions[11:13] != ["XLA_FFI_ThreadPool_Schedule", "XLA_FFI_ThreadPool_NumThreads"]:
-        return f"jaxlib {jaxlib.__version__} has another table of FFI functions"
-    return None
 
 
 def _loader(bits, t):
@@ -194,7 +145,7 @@ def release(state):
 
 def metadata_reply(traits=0):
     """A function that answers XLA's metadata query, if the frame carries one, with the installed version."""
-    major, minor = (np.int32(part) for part in _version(_header()))
+    major, minor = (np.int32(part) for part in version())
     traits = np.int32(traits)
 
     @njit(error_model="numpy")
@@ -272,16 +223,13 @@ def _task(body):
     return task
 
 
-def ffi_handler(name, plan, body, body2=None):
-    """Compile the FFI handler of a kernel (see the top of this file).
-
-    Returns the objects that must live as long as the handler is registered; the first is the handler's cfunc.
-    """
-    tasks = [_task(each) for each in (body, body2) if each is not None]
-    for phase, task in enumerate(tasks):
-        llvmlite.binding.add_symbol(f"{name}_task{phase}", task.address)
-    first = symbol(f"{name}_task0")
-    second = symbol(f"{name}_task1") if body2 is not None else first
+def handler_functions(name, plan, body, body2=None):
+    """The FFI handler of a kernel (see the top of this file) and its tasks, compiled: (symbol, cfunc) pairs."""
+    tasks = [(f"{name}_task{phase}", _task(each)) for phase, each in enumerate((body, body2)) if each is not None]
+    for task_symbol, task in tasks:  # numba loads its own copy of the handler, and must find them too
+        llvmlite.binding.add_symbol(task_symbol, task.address)
+    first = symbol(tasks[0][0])
+    second = symbol(tasks[-1][0])
     answered_metadata = metadata_reply()
     job_storage = stack(JOB_WORDS)
 
@@ -306,4 +254,4 @@ def ffi_handler(name, plan, body, body2=None):
         free(word(job, SCRATCH2))
         return 0
 
-    return [handler, *tasks]
+    return [(name, handler), *tasks]

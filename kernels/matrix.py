@@ -82,7 +82,8 @@ def make_gather(walk, operand_type, result_type):
         result = carray(pointer(word(job, ffi.RESULT)), (streams, columns), result_type)
         begin = chunk * word(job, PER_CHUNK)
         end = min(streams, begin + word(job, PER_CHUNK))
-        clear(result.reshape(streams * columns), begin * columns, end * columns)
+        flat = carray(pointer(word(job, ffi.RESULT)), (streams * columns,), result_type)
+        clear(flat, begin * columns, end * columns)
         for block in range(first_block, first_block + blocks):
             base = block * block_length - position  # of the block in the operand
             low, high = max(0, -base), min(block_length, length - base)

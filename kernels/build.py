@@ -1,0 +1,58 @@
+"""From numba functions to an object file that any later process can load: no numba, no Python, no address in it.
+
+numba compiles and optimizes; what is kept is its LLVM code without the wrappers that call Python, each function
+behind a plain C entry, linked into one module and turned into machine code for this CPU by llvmlite.
+"""
+
+import re
+
+import llvmlite.binding as llvm
+
+from .machine import target_machine
+
+# Arrays over XLA's memory own nothing, so numba's reference counts are never followed to here.
+_NEVER = r"^declare void @NRT_MemInfo_call_dtor\(ptr[^\n]*$"
+_NOTHING = "define internal void @NRT_MemInfo_call_dtor(ptr %0) { ret void }"
+_LINKED = {"malloc", "free", "memcpy", "memmove", "memset"}  # what a process must offer
+_NAME = r'@("[^"]+"|[-\w.$]+)'
+
+
+def _with_entry(symbol, function):
+    """The LLVM code of a cfunc `int64(int64)`, reached by a plain C function of that name."""
+    text = function.inspect_llvm()
+    wrapper = function.native_name  # calls into Python when an exception was raised, and these raise none
+    inner = wrapper.removeprefix("cfunc.")
+    start = re.search(rf'^define [^\n]*@"?{re.escape(wrapper)}"?\(', text, re.M).start()
+    text = text[:start] + text[text.index("\n}\n", start) + 3 :]
+    text = re.sub(_NEVER, _NOTHING, text, flags=re.M)
+    return (
+        text
+        + f"""
+define i64 @{symbol}(i64 %x) {{
+  %result = alloca i64
+  %error = alloca ptr
+  %status = call i32 @"{inner}"(ptr %result, ptr %error, i64 %x)
+  %value = load i64, ptr %result
+  ret i64 %value
+}}
+"""
+    )
+
+
+def _unresolved(text):
+    """Names that the code uses and does not define."""
+    lines = [line for line in text.splitlines() if not line.startswith("declare")]
+    used = set(re.findall(_NAME, "\n".join(lines)))
+    defined = set(re.findall(rf"^define [^\n]*?{_NAME}\(", text, re.M))
+    defined |= set(re.findall(rf"^{_NAME} = (?!external)", text, re.M))
+    return {name for name in used - defined if not name.startswith("llvm.")} - _LINKED
+
+
+def build(functions):
+    """The object file of `functions`, pairs of a symbol and a cfunc `int64(int64)`."""
+    module = llvm.parse_assembly("")
+    for symbol, function in functions:
+        module.link_in(llvm.parse_assembly(_with_entry(symbol, function)))
+    if missing := _unresolved(str(module)):
+        raise RuntimeError(f"compiled kernels must stand alone, and these need {sorted(missing)}")
+    return target_machine().emit_object(module)
