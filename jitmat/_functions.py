@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ._compute import Connectivity, check_prob, check_seed, check_weight, dense, join_unit, product
 from ._materialize import to_scipy
@@ -23,42 +24,24 @@ def _connectivity(prob, seed, shape, transpose, corder, walk) -> Connectivity:
 
 
 def _check_dimensions(operand, ndim, name):
-    if jnp.ndim(getattr(operand, "value", operand)) != ndim:
-        raise ValueError(f"{name} takes {ndim} dimension{'s' * (ndim > 1)}, got shape {jnp.shape(operand)}")
+    value = getattr(operand, "value", operand)
+    shape = getattr(value, "shape", None)
+    shape = np.shape(value) if shape is None else tuple(shape)
+    if len(shape) != ndim:
+        raise ValueError(f"{name} takes {ndim} dimension{'s' * (ndim > 1)}, got shape {shape}")
 
 
-def _make_product(name: str, ndim: int, binary: bool, operand_name: str, formula: str):
-    """The four products differ in their operand's dimensions and in whether it is taken as events."""
-
-    def function(
-        weight, prob, operand, seed=None, *, shape, transpose=False, corder=True, walk="bernoulli", backend=None
-    ):
-        connectivity = _connectivity(prob, seed, shape, transpose, corder, walk)
-        _check_dimensions(operand, ndim, name)
-        with jax.named_scope(name):
-            return product(connectivity, weight, operand, binary=binary, backend=backend)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = _PRODUCT_DOC.format(
-        formula=formula,
-        operand=operand_name,
-        sizes="(k,)" if ndim == 1 else "(k, columns)",
-        result="(r,)" if ndim == 1 else "(r, columns)",
-        kind="active elements count 1: floats above 0, booleans and integers that are not 0" if binary else "numbers",
-        name=name,
-        example="jnp.ones(3)" if ndim == 1 else "jnp.ones((3, 2))",
-        shown="Array([6., 6.], dtype=float32)"
-        if ndim == 1
-        else "Array([[6., 6.],\n           [6., 6.]], dtype=float32)",
-    )
-    return function
+def _multiply(name, ndim, binary, weight, prob, operand, seed, shape, transpose, corder, walk, backend):
+    connectivity = _connectivity(prob, seed, shape, transpose, corder, walk)
+    _check_dimensions(operand, ndim, name)
+    with jax.named_scope(name):
+        return product(connectivity, weight, operand, binary=binary, backend=backend)
 
 
-_SHOWN_2D = "Array([[6., 6.],\n           [6., 6.]], dtype=float32)"
-_PRODUCT_DOC = """{formula}
+def jitsmv(weight, prob, vector, seed=None, *, shape, transpose=False, corder=True, walk="bernoulli", backend=None):
+    """y = M @ vector, or M.T @ vector, for a sparse random matrix M that is regenerated, never stored.
 
-    M is the random matrix of `shape` whose entries are `weight` with probability `prob`, independently, and 0
-    otherwise; it is regenerated from `seed`, never stored.
+    M has the given `shape`; its entries are `weight` with probability `prob`, independently, and 0 otherwise.
 
     Parameters
     ----------
@@ -66,8 +49,8 @@ _PRODUCT_DOC = """{formula}
         The value of every nonzero.
     prob : float or JAX scalar
         The probability of a nonzero, in [0, 1]. A Python or NumPy number is a float64 whatever JAX's precision.
-    {operand} : array of shape {sizes}
-        {kind}; may carry a unit. k is n, or m when transposed.
+    vector : array of shape (k,)
+        Numbers, or booleans, which are events; may carry a unit. k is n, or m when transposed.
     seed : int, JAX integer or jax.random.key, optional
         In [-2^63, 2^64), modulo 2^64. None draws one, once per trace.
     shape : (int, int)
@@ -79,7 +62,7 @@ _PRODUCT_DOC = """{formula}
         binary products then cost time in proportion to the active elements). The two draw different matrices; the
         same matrix has `transpose=not transpose, corder=not corder`. The default here is True as in brainevent's
         functions, that of `JITScalarMatrix` is False as in brainevent's classes:
-        `JITScalarMatrix(w, p, s, shape=(m, n)) @ x` is `{name}(w, p, x, s, shape=(m, n), corder=False)`.
+        `JITScalarMatrix(w, p, s, shape=(m, n)) @ x` is `jitsmv(w, p, x, s, shape=(m, n), corder=False)`.
     walk : str
         How the entries are drawn; "bernoulli".
     backend : str, optional
@@ -87,8 +70,8 @@ _PRODUCT_DOC = """{formula}
 
     Returns
     -------
-    array or Quantity of shape {result}
-        In the dtype that weight and operand promote to. r is m, or n when transposed.
+    array or Quantity of shape (r,)
+        In the dtype that weight and vector promote to. r is m, or n when transposed.
 
     Raises
     ------
@@ -98,23 +81,61 @@ _PRODUCT_DOC = """{formula}
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> from jitmat import {name}
-    >>> {name}(2.0, 1.0, {example}, 0, shape=(2, 3))
-    {shown}
+    >>> from jitmat import jitsmv
+    >>> jitsmv(2.0, 1.0, jnp.ones(3), 0, shape=(2, 3))
+    Array([6., 6.], dtype=float32)
     """
+    return _multiply("jitsmv", 1, False, weight, prob, vector, seed, shape, transpose, corder, walk, backend)
 
-jitsmv = _make_product("jitsmv", 1, False, "vector", "y = M @ vector, or M.T @ vector.")
-jitsmm = _make_product("jitsmm", 2, False, "B", "Y = M @ B, or M.T @ B.")
-binary_jitsmv = _make_product(
-    "binary_jitsmv",
-    1,
-    True,
-    "vector",
-    "y = weight * (number of active elements that M, or M.T, connects to each output).",
-)
-binary_jitsmm = _make_product(
-    "binary_jitsmm", 2, True, "B", "Y = weight * (number of active elements of each column that M, or M.T, connects)."
-)
+
+def jitsmm(weight, prob, B, seed=None, *, shape, transpose=False, corder=True, walk="bernoulli", backend=None):
+    """Y = M @ B, or M.T @ B, for a matrix B of shape (k, columns); all else as in `jitsmv`.
+
+    Every nonzero of M is drawn once for all columns.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from jitmat import jitsmm
+    >>> jitsmm(2.0, 1.0, jnp.ones((3, 2)), 0, shape=(2, 3))
+    Array([[6., 6.],
+           [6., 6.]], dtype=float32)
+    """
+    return _multiply("jitsmm", 2, False, weight, prob, B, seed, shape, transpose, corder, walk, backend)
+
+
+def binary_jitsmv(
+    weight, prob, vector, seed=None, *, shape, transpose=False, corder=True, walk="bernoulli", backend=None
+):
+    """y = weight * (active elements of `vector` that M, or M.T, connects to each output); all else as in `jitsmv`.
+
+    Floats are active above 0, booleans and integers where they are not 0. The count is exact, and so is the result
+    up to its one multiplication. The derivative in `vector` is that of `jitsmv`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from jitmat import binary_jitsmv
+    >>> binary_jitsmv(2.0, 1.0, jnp.array([0.5, -1.0, 7.0]), 0, shape=(2, 3))
+    Array([4., 4.], dtype=float32)
+    """
+    return _multiply("binary_jitsmv", 1, True, weight, prob, vector, seed, shape, transpose, corder, walk, backend)
+
+
+def binary_jitsmm(weight, prob, B, seed=None, *, shape, transpose=False, corder=True, walk="bernoulli", backend=None):
+    """Y = weight * (active elements of each column of B that M, or M.T, connects to each output).
+
+    B has the shape (k, columns); activity is as in `binary_jitsmv`, all else as in `jitsmv`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from jitmat import binary_jitsmm
+    >>> binary_jitsmm(2.0, 1.0, jnp.eye(3, dtype=bool), 0, shape=(2, 3))
+    Array([[2., 2., 2.],
+           [2., 2., 2.]], dtype=float32)
+    """
+    return _multiply("binary_jitsmm", 2, True, weight, prob, B, seed, shape, transpose, corder, walk, backend)
 
 
 def jits(weight, prob, seed=None, *, shape, transpose=False, corder=True, walk="bernoulli", backend=None):
