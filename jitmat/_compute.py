@@ -78,17 +78,29 @@ def check_weight(weight):
     mantissa, unit = split_unit(weight)
     if isinstance(mantissa, jax.Array) and mantissa.shape == () and _is_number(mantissa.dtype):
         return mantissa, unit
+    if type(mantissa) in (int, float, complex):
+        return _python_scalar(type(mantissa), mantissa, jax.config.jax_enable_x64), unit
     try:
-        mantissa = jnp.asarray(mantissa)
+        with jax.ensure_compile_time_eval():  # a number stays a number under jit, so that it can be stored
+            mantissa = jnp.asarray(mantissa)
     except (TypeError, ValueError):
         raise TypeError(f"weight must be a number, got {weight!r}") from None
     if mantissa.dtype == np.bool_:
         raise TypeError("weight must be a number, got a boolean: use 1 for a 0/1 matrix")
+    if not _is_number(mantissa.dtype):
+        raise TypeError(f"weight must be a number, got {mantissa.dtype}")
     if mantissa.size != 1:
         raise ValueError(
             f"weight must be a scalar, since all nonzeros of a scalar matrix are equal; got shape {mantissa.shape}"
         )
     return mantissa.reshape(()), unit
+
+
+@functools.lru_cache(maxsize=1024)
+def _python_scalar(kind, value, x64):
+    """A Python number as a JAX scalar, made once so that eager products need not copy it again."""
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(value)
 
 
 def split_unit(x):
@@ -112,7 +124,7 @@ def product(connectivity: Connectivity, weight, x, *, binary=False, backend=None
     value, x_unit = split_unit(value)
     value, inner = unwrap(value)  # events inside a Quantity
     binary = binary or inner
-    value = _operand(value)
+    value = as_operand(value)
     binary = binary or value.dtype == np.bool_
     shape = connectivity.pattern.shape
     if value.ndim not in (1, 2) or value.shape[0] != shape[1]:
@@ -133,7 +145,7 @@ def product(connectivity: Connectivity, weight, x, *, binary=False, backend=None
     return join_unit(y, w_unit if x_unit is u.UNITLESS else w_unit * x_unit)
 
 
-def _operand(value):
+def as_operand(value):
     """The operand as a JAX array."""
     try:
         array = value if isinstance(value, jax.Array) else jnp.asarray(value)
@@ -175,7 +187,7 @@ def _product(weight, table, seed, offset, x, *, block, gather, binary, determini
     if binary:
         mv, mm = primitives.binary_jitsmv_p, primitives.binary_jitsmm_p
     elif jnp.issubdtype(x.dtype, jnp.complexfloating):
-        columns = x.reshape(x.shape[0], -1).astype(result)
+        columns = (x[:, None] if x.ndim == 1 else x).astype(result)
         (y,) = mm(table, seed, offset, jnp.concatenate([columns.real, columns.imag], axis=1), **params)
         half = columns.shape[1]
         y = jax.lax.complex(y[:, :half], y[:, half:]).reshape(-1, *x.shape[1:])

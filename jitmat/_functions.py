@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ._compute import Connectivity, check_prob, check_seed, check_weight, dense, join_unit, product
 from ._materialize import to_scipy
-from ._pattern import make_pattern
+from ._pattern import check_flag, make_pattern
 
 
 def _connectivity(prob, seed, shape, transpose, corder, walk) -> Connectivity:
     """Of the matrix that multiplies: `shape` is that of the untransposed one, `corder` speaks of the output."""
-    try:
-        rows, columns = shape
-    except (TypeError, ValueError):
-        raise TypeError(f"shape must be a pair of integers, got {shape!r}") from None
-    if not isinstance(transpose, bool):
-        raise TypeError(f"transpose must be True or False, got {transpose!r}")
-    pattern = make_pattern((columns, rows) if transpose else (rows, columns), corder, walk)
-    return Connectivity(pattern, check_prob(prob), check_seed(seed))
+    transpose = check_flag("transpose", transpose)
+    corder = check_flag("corder", corder) is not transpose  # of the untransposed matrix
+    plain = isinstance(shape, tuple) and all(type(size) is int for size in shape)
+    pattern = (_pattern if plain else make_pattern)(shape, corder, walk)
+    return Connectivity(pattern.T if transpose else pattern, check_prob(prob), check_seed(seed))
+
+
+_pattern = functools.lru_cache(maxsize=1024)(make_pattern)
 
 
 def _check_dimensions(operand, ndim, name):

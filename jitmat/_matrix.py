@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse
 from brainunit.sparse import SparseMatrix
 
-from ._compute import Connectivity, check_prob, check_seed, check_weight, dense, join_unit, product, split_unit
-from ._materialize import count_nonzeros, to_scipy
+from ._compute import Connectivity, as_operand, check_prob, check_seed, check_weight, dense, join_unit, product, split_unit
+from ._materialize import concrete, count_nonzeros, to_scipy
 from ._pattern import make_pattern
 from ._seed import is_data, seed_words
 from ._spikes import unwrap
@@ -133,6 +133,10 @@ class JITScalarMatrix(SparseMatrix):
         >>> jax.vmap(lambda W: W @ jnp.ones(3))(JITScalarMatrix.stack(Ws)).shape
         (5, 4)
         """
+        matrices = list(matrices)
+        for W in matrices:
+            if not isinstance(W, JITScalarMatrix):
+                raise TypeError(f"stack takes JITScalarMatrix only, got {type(W).__name__}")
         matrices = [
             cls._make(
                 W.weight,
@@ -234,7 +238,7 @@ class JITScalarMatrix(SparseMatrix):
             _check_inner(other.shape, self.shape)
             return _columnwise(self.T, other.T.tocsc()).T
         value, binary = unwrap(other)
-        value = value if isinstance(value, u.Quantity | jax.Array | np.ndarray) else jnp.asarray(value)
+        value = value if isinstance(value, u.Quantity | jax.Array | np.ndarray) else as_operand(value)
         if value.ndim not in (1, 2) or value.shape[-1] != self.shape[0]:
             raise ValueError(f"shapes do not match: {value.shape} @ {self.shape}")
         y = product(self._connectivity.T, self.weight, value.T, binary=binary, backend=self.backend)
@@ -336,7 +340,7 @@ class JITScalarMatrix(SparseMatrix):
 
     def _scalar(self, other, op):
         value = split_unit(other)[0]
-        if isinstance(other, JITScalarMatrix) or scipy.sparse.issparse(other) or jnp.ndim(value) != 0:
+        if isinstance(other, JITScalarMatrix) or scipy.sparse.issparse(other) or np.ndim(value) != 0:
             raise NotImplementedError(
                 f"W {op} {_describe(other)} would not be a matrix whose nonzeros are all equal: only scalars"
                 " scale it; use W @ x for a product"
@@ -379,6 +383,9 @@ class JITScalarMatrix(SparseMatrix):
 
     def _stored(self, unit):
         mantissa, own = split_unit(self.weight)
+        concrete(self._connectivity, "a stored matrix")
+        if isinstance(mantissa, jax.core.Tracer):
+            raise TypeError("scipy stores numbers and the weight is traced: jits_to_csr gives its parts as JAX arrays")
         if unit is not None:
             mantissa = u.Quantity(mantissa, unit=own).to_decimal(unit)
         elif own != u.UNITLESS:

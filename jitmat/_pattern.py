@@ -75,25 +75,32 @@ def make_pattern(shape, corder, walk, diagonal=True) -> Pattern:
     """The pattern of a whole matrix, its arguments checked."""
     get_walk(walk)
     try:
-        rows, columns = (int(size) if size == int(size) else math.nan for size in shape)
-    except (TypeError, ValueError) as error:
+        rows, columns = (_size(size) for size in shape)
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"shape must be a pair of integers, got {shape!r}") from error
     if not (rows >= 0 and columns >= 0):
         raise ValueError(f"shape must be a pair of integers of at least 0, got {shape!r}")
-    corder = _flag("corder", corder)
+    corder = check_flag("corder", corder)
     streams, positions = (rows, columns) if corder else (columns, rows)
     if streams > MOST_STREAMS or positions > MOST_POSITIONS:
         raise ValueError(
             f"at most 2^32 streams of 2^40 positions: shape {shape!r} with corder={corder} asks for {streams}"
             f" of {positions}"
         )
-    diagonal = _flag("diagonal", diagonal)
+    diagonal = check_flag("diagonal", diagonal)
     if not diagonal and rows != columns:
         raise ValueError(f"diagonal=False needs a square matrix, got shape {shape!r}")
     return Pattern(walk, (rows, columns), corder, (0, 0), (rows, columns), diagonal)
 
 
-def _flag(name, value) -> bool:
+def _size(size):
+    if isinstance(size, bool | np.bool_):
+        raise TypeError("a size is no boolean")
+    return int(size) if size == int(size) else math.nan
+
+
+def check_flag(name, value) -> bool:
+    """A boolean argument."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)

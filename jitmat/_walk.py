@@ -86,7 +86,7 @@ WALKS = {walk.name: walk for walk in (Bernoulli,)}
 
 def get_walk(name: str):
     """The walk of that name."""
-    if name not in WALKS:
+    if not isinstance(name, str) or name not in WALKS:
         raise ValueError(f"walk must be one of {sorted(WALKS)}, got {name!r}")
     return WALKS[name]
 
