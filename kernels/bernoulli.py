@@ -4,6 +4,7 @@ A walk answers in two steps, so that the products need not know which walk they 
 draws the keys of a batch of streams, `positions` then writes one stream's positions of the block, or
 `group` and `across` those of 32 streams side by side: lanes along one stream waste the end of a vector,
 lanes across streams only what the longest has more than the mean, which is less when counts are small.
+Since positions are a permutation's first images, `hits` can ask the reverse: is this position drawn?
 `table` holds the block's count distribution: lo, size, a guide of 256 entries, then the thresholds.
 """
 
@@ -20,10 +21,12 @@ POSITION = np.uint16
 LO, SIZE, GUIDE, THRESHOLDS, TABLE = 0, 1, 2, 258, 1088  # layout and length of `table`
 KEYS = 8  # words of a prepared stream: count, unused, then w[0..5]
 ACROSS = True  # 32 streams can be drawn side by side
+INVERTIBLE = True  # and a position be looked up in them
 COUNTED = True  # a block's count is known before its positions
 ROUNDS = 6
 ADDEND, COUNTS = 2 * LANES * ROUNDS, 4 * LANES * ROUNDS  # bytes in a group: factors, addends, counts
-GROUP = COUNTS + 2 * LANES
+INVERSES = COUNTS + 2 * LANES
+GROUP = INVERSES + 2 * LANES * ROUNDS
 
 u16, u32, u64 = np.uint16, np.uint32, np.uint64
 C0, C1, C2 = u32(0x85EBCA6B), u32(0xC2B2AE35), u32(0x27D4EB2F)
@@ -142,6 +145,40 @@ def permute(builder, out, group, k, bits, none):
     (y >> shift).where(number < counts, none).store(out)
 
 
+@vectorized(None, types.int64)
+def invert_factors(builder, group):
+    """The inverses modulo 2^16 of the factors, all odd: a is right to 3 bits, and each Newton step doubles them."""
+    inverses = builder.add(group, ir.Constant(I64, INVERSES))
+    for r in range(ROUNDS):
+        a = load(builder, group, I16, LANES * r)
+        x = a
+        for _ in range(3):
+            x = x * ((a ^ a) + 2 - a * x)
+        x.store(inverses, LANES * r)
+
+
+@vectorized(None, types.int64, types.int64, types.int64, types.int64, types.int64)
+def count_hit(builder, totals, group, position, bits, excluded):
+    """totals[0:32] += 1 where the number of this position is below the count, and it is not excluded[0:32]."""
+    one = ir.Constant(I64, 1)
+    shift = splat(builder, builder.sub(ir.Constant(I64, 16), bits), I16)
+    mask = splat(builder, ir.Constant(I16, 0xFFFF), I16) << shift
+    long = splat(builder, builder.lshr(builder.add(bits, one), one), I16)
+    short = splat(builder, builder.lshr(bits, one), I16)
+    place = splat(builder, position, I16)
+    addends = builder.add(group, ir.Constant(I64, ADDEND))
+    inverses = builder.add(group, ir.Constant(I64, INVERSES))
+    y = place << shift
+    for r in reversed(range(ROUNDS)):
+        if r < ROUNDS - 1:
+            s = long if r % 2 == 0 else short
+            y = y ^ (((y >> s) ^ (y >> s >> s)) & mask)
+        y = (y - load(builder, addends, I16, LANES * r)) * load(builder, inverses, I16, LANES * r)
+    counts = load(builder, builder.add(group, ir.Constant(I64, COUNTS)), I16)
+    hit = ((y >> shift) < counts) & (load(builder, excluded, I16) != place)
+    (load(builder, totals, I16) + hit.widen(I16)).store(totals)
+
+
 @njit(error_model="numpy")
 def bits_of(block_length):
     b = np.int64(0)
@@ -168,3 +205,11 @@ def across(rows, room, k, steps, block_length):
     b = bits_of(block_length)
     for j in range(steps):
         permute(rows + 2 * LANES * j, room, k + j, b, block_length)
+
+
+@njit(error_model="numpy")
+def hits(totals, room, places, begin, end, block_length, excluded):
+    """totals[0:32] (16 bits) += how many of places[begin:end] each stream of a group has, without the excluded."""
+    b = bits_of(block_length)
+    for i in range(begin, end):
+        count_hit(totals, room, np.int64(places[i]), b, excluded)

@@ -44,6 +44,9 @@ class Vector:
     def __add__(self, other):
         return self._apply("add" if isinstance(self.element, ir.IntType) else "fadd", other)
 
+    def __sub__(self, other):
+        return self._apply("sub", other)
+
     def __mul__(self, other):
         return self._apply("mul", other)
 

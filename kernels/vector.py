@@ -12,7 +12,7 @@ import numpy as np
 from numba import carray, njit, types
 
 from . import ffi
-from .ffi import pointer, word
+from .ffi import load64, pointer, word
 from .scatter import make_scatter_plan
 from .simd import I16, I32, IR_TYPES, LANES, gather, load, vectorized
 from .window import ACTIVE, BLOCK, GROUPS, LENGTH, NO_DIAGONAL, PER_CHUNK, STEPS, STREAMS, make_window
@@ -55,6 +55,22 @@ def make_add_gathered(element):
     return add_gathered
 
 
+@njit(error_model="numpy")
+def active_places(places, events, base, low, high):
+    """The q in [low, high) with a nonzero events[base + q], to the front of `places`; how many they are."""
+    count, q = 0, low
+    address = events.ctypes.data + base
+    while q < high:
+        if q + 8 <= high and load64(address + q) == 0:  # eight silent events at a time
+            q += 8
+        else:
+            for t in range(q, min(q + 8, high)):
+                places[count] = t
+                count += events[base + t] != 0
+            q += 8
+    return count
+
+
 def make_rows(walk):
     """`draw_rows(rows, group, k, steps, block_length, places)`: rows of positions across, without the diagonal's."""
 
@@ -89,6 +105,7 @@ def make_gather(walk, operand_type, result_type):
     geometry, workspace, views, tile_of, visible = window[:5]
     result_bytes = result_type.bitwidth // 8
     add_gathered = make_add_gathered(IR_TYPES[result_type])
+    events = operand_type.bitwidth == 8
     if walk.ACROSS:
         draw_rows, diagonal_places = make_rows(walk)
 
@@ -127,13 +144,34 @@ def make_gather(walk, operand_type, result_type):
             result[at + i] += total(tile, found, drawn)
 
     @njit(error_model="numpy")
+    def add_hits(job, result, at, tile, keys, numbers, batch, block, group, active, count):
+        """The same for events: how many of the active places each prepared stream has."""
+        block_length = word(word(job, ffi.CONFIG), BLOCK)
+        totals_address = tile.ctypes.data + result_bytes * (block_length + LANES)
+        totals = carray(pointer(totals_address), (LANES,), np.uint16)
+        places_address = totals_address + 8 * LANES
+        places = carray(pointer(places_address), (LANES,), np.uint16)
+        for first in range(0, batch, LANES):
+            walk.group(group, keys, first, batch, block_length)
+            walk.invert_factors(group)
+            clear(totals, 0, LANES)
+            if diagonal_places(job, places_address, numbers, first, batch, block) == 0:
+                for lane in range(LANES):
+                    places[lane] = block_length
+            walk.hits(totals_address, group, active, 0, count, block_length, places_address)
+            for lane in range(min(LANES, batch - first)):
+                result[at + first + lane] += result_type(totals[lane])
+
+    @njit(error_model="numpy")
     def body(job, chunk):
         config = word(job, ffi.CONFIG)
         block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
         first_stream, position, first_block, blocks = geometry(job)
-        room = workspace(job, result_bytes * (block_length + 2 * LANES) + 16 * LANES)
+        room = workspace(job, result_bytes * (block_length + 2 * LANES) + 16 * LANES + 2 * (block_length + LANES))
         mixed, table, keys, numbers, found, group, rows = views(job, room)
         tile = carray(pointer(tile_of(job, room)), (block_length + LANES,), result_type)
+        active_address = tile.ctypes.data + result_bytes * (block_length + 2 * LANES) + 16 * LANES
+        active = carray(pointer(active_address), (block_length + LANES,), np.uint16)
         operand = carray(pointer(word(job, ffi.OPERAND)), (length,), operand_type)
         result = carray(pointer(word(job, ffi.RESULT)), (streams,), result_type)
         begin = chunk * word(job, PER_CHUNK)
@@ -142,6 +180,12 @@ def make_gather(walk, operand_type, result_type):
         for block in range(first_block, first_block + blocks):
             base = block * block_length - position  # of the block in the operand
             low, high = max(0, -base), min(block_length, length - base)
+            few = False
+            if events and walk.INVERTIBLE:
+                count = active_places(active, operand, base, low, high)
+                if count == 0:
+                    continue
+                few = count < walk.expected(table, block_length) and end - begin >= FEW
             clear(tile, 0, low)
             move(tile, low, operand, base + low, high - low)
             clear(tile, high, block_length + LANES)
@@ -150,7 +194,9 @@ def make_gather(walk, operand_type, result_type):
                 for i in range(batch):
                     numbers[i] = first_stream + s0 + i
                 walk.prepare(keys, table, mixed, numbers, batch, block)
-                if walk.ACROSS and end - begin >= FEW:
+                if events and walk.INVERTIBLE and few:
+                    add_hits(job, result, s0, tile, keys, numbers, batch, block, group, active, count)
+                elif walk.ACROSS and end - begin >= FEW:
                     add_across(job, result, s0, tile, keys, numbers, batch, block, group, rows)
                 else:
                     add_along(job, result, s0, tile, keys, numbers, table, batch, block, found)
