@@ -96,6 +96,8 @@ def make_window(walk) -> Window:
     def visible(found, keys, table, job, stream, i, block, low, high):
         """Positions of a prepared stream in its block, without those outside the window or on the diagonal."""
         block_length = word(word(job, ffi.CONFIG), BLOCK)
+        if walk.COUNTED and walk.total(keys, i) == 0:
+            return np.int64(0)
         drawn = np.int64(walk.positions(found, keys, table, block_length, stream, i, block))
         on_diagonal = np.int64(-1)
         if word(word(job, ffi.CONFIG), NO_DIAGONAL) and stream // block_length == block:

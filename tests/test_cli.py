@@ -57,7 +57,7 @@ def test_the_demo_writes_a_raster(tmp_path, capsys):
     plot = tmp_path / "raster.png"
     assert main([*DEMO, "--plot", str(plot)]) == 0
     assert plot.read_bytes().startswith(b"\x89PNG")
-    capsys.readouterr()
+    assert "statistics begin after 200 ms" in capsys.readouterr().out
     assert main([*DEMO, "--plot", str(tmp_path / "raster.nope")]) == 2
     assert "must end in one of" in capsys.readouterr().err
 
@@ -110,7 +110,7 @@ def test_a_larger_network_keeps_the_in_degree():
 
 
 def test_the_demo_fails_when_scipy_has_another_matrix(monkeypatch, capsys):
-    monkeypatch.setattr(_demo, "rows", spoiled(other_seed))
+    monkeypatch.setattr(_verify, "rows", spoiled(other_seed))
     assert main(DEMO) == 1
     assert "DIFFER" in capsys.readouterr().out
 
@@ -189,13 +189,14 @@ def test_windows_lie_inside_and_apart():
 
 def test_the_rounding_bound_holds_and_is_able_to_fail():
     W = _verify.JITScalarMatrix(1.3, 0.1, 1, shape=(300, 200))
-    P = _verify.rows(W._connectivity, slice(0, 300))
+    P, at = _verify.stored(W, W.size)
     x = np.random.default_rng(0).standard_normal((200, 3)).astype(np.float32)
-    y = np.array(W @ x)
-    assert _verify.compare_sums(P, x, y, W.weight) < 1
-    assert _verify.compare_sums(P, x, y * np.float32(1.001), W.weight) > 1
+    y, expected = np.array(W @ x), _verify.sums(P, x)
+    np.testing.assert_array_equal(at, np.arange(300))
+    assert _verify.over_bound(y, W.weight, *expected) < 1
+    assert _verify.over_bound(y * np.float32(1.001), W.weight, *expected) > 1
     y[7, 1] = np.nan
-    assert _verify.compare_sums(P, x, y, W.weight) == np.inf
+    assert _verify.over_bound(y, W.weight, *expected) == np.inf
 
 
 def test_verify_takes_a_backend(monkeypatch, capsys):
