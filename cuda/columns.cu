@@ -3,10 +3,12 @@
 // times columns by 32 * WIDE.
 //
 // X: operand (u8: a mask, counted), Y: result, ACROSS lanes go along the columns, WIDE columns to a lane.
-// `skip`, when there is one, points to a word that is not 0 when another kernel has done the work.
+// `flags`, when there are any, are for `turn.cuh`.
 #include "stream.cuh"
+#include "turn.cuh"
 
 constexpr bool MASK = sizeof(X) == 1;
+constexpr u32 WARPS = THREADS / 32;
 
 __device__ __forceinline__ Y value_of(X x) { return MASK ? Y(x != 0) : Y(x); }
 
@@ -18,7 +20,8 @@ struct Lanes {
 };
 
 // Calls f(j) for every position j of the stream inside the window, on the ACROSS lanes of a part of the warp.
-template <class F> __device__ __forceinline__ void each_position(const Walk& walk, i64 start, i64 length, const Lanes& l, F f) {
+template <class F>
+__device__ __forceinline__ void each_position(const Walk& walk, i64 start, i64 length, const Lanes& l, F f) {
   Walk piece = walk;
   for (u32 base = 0; base < walk.count; base += 32) {
     i64 mine = -1;
@@ -37,11 +40,11 @@ template <class F> __device__ __forceinline__ void each_position(const Walk& wal
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 gather_columns(const u32* table, const u32* seed, const u32* offset, const X* x, Y* out, i64 streams, i64 length,
-               i64 columns, const u32* skip) {
-  if (skip && *skip) return;
+               i64 columns, const u32* flags, i64 flag_count, i64 least) {
+  if (flags && tensor_turn(table, flags, flag_count, least)) return;
   const Window window(seed, offset, length);
   const Lanes l(columns);
-  for (i64 s = (i64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32; s < streams; s += (i64)gridDim.x * (THREADS / 32)) {
+  for (i64 s = (i64)blockIdx.x * WARPS + threadIdx.x / 32; s < streams; s += (i64)gridDim.x * WARPS) {
     Y sum[WIDE] = {};
     for (u32 block = window.block; block < window.block + window.blocks; block++) {
       const Walk walk(table, window.seed, window.stream + (u32)s, block);
@@ -62,11 +65,11 @@ gather_columns(const u32* table, const u32* seed, const u32* offset, const X* x,
 // y is zeroed before. Streams whose values are all 0 are not drawn.
 extern "C" __global__ void __launch_bounds__(THREADS)
 scatter_columns(const u32* table, const u32* seed, const u32* offset, const X* x, Y* y, i64 streams, i64 length,
-                i64 columns, const u32* skip) {
-  if (skip && *skip) return;
+                i64 columns, const u32* flags, i64 flag_count, i64 least) {
+  if (flags && tensor_turn(table, flags, flag_count, least)) return;
   const Window window(seed, offset, length);
   const Lanes l(columns);
-  for (i64 s = (i64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32; s < streams; s += (i64)gridDim.x * (THREADS / 32)) {
+  for (i64 s = (i64)blockIdx.x * WARPS + threadIdx.x / 32; s < streams; s += (i64)gridDim.x * WARPS) {
     Y value[WIDE];
     bool any = false;
 #pragma unroll

@@ -7,66 +7,98 @@
 
 constexpr bool MASK = sizeof(X) == 1;
 
+// The block of x that begins at `start`, zeros outside the window. A mask becomes 0 and 1, and is counted.
+__device__ __forceinline__ void load_tile(X* tile, const X* x, i64 start, i64 length, u32* active) {
+  if (!MASK) {
+    for (u32 i = threadIdx.x; i < Walk::size; i += THREADS) {
+      const i64 j = start + i;
+      tile[i] = j >= 0 && j < length ? x[j] : X(0);
+    }
+    return;
+  }
+  const bool whole = start >= 0 && start + (i64)Walk::size <= length && ((u64)(x + start) & 15) == 0;
+  u32 found = 0;
+  for (u32 i = threadIdx.x; i < Walk::size / 16; i += THREADS) {
+    u32 words[4] = {};
+    if (whole) {
+      const uint4 v = ((const uint4*)(x + start))[i];
+      words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+    } else {
+      for (int k = 0; k < 16; k++) {
+        const i64 j = start + i * 16 + k;
+        if (j >= 0 && j < length) words[k / 4] |= (u32)x[j] << k % 4 * 8;
+      }
+    }
+#pragma unroll
+    for (int w = 0; w < 4; w++) {
+      words[w] = __vcmpne4(words[w], 0) & 0x01010101;
+      found += __popc(words[w]);
+    }
+    ((uint4*)tile)[i] = make_uint4(words[0], words[1], words[2], words[3]);
+  }
+  found = sum_over<32>(found);
+  if (threadIdx.x % 32 == 0 && found) atomicAdd(active, found);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, MINBLOCKS)
 gather(const u32* table_, const u32* seed, const u32* offset, const X* x, Y* out, i64 streams, i64 length, i64 rows_) {
   extern __shared__ u64 memory[];
   __shared__ Order order;
-  __shared__ u32 table[TABLE];
+  __shared__ u32 table[TABLE], active, listed;
   X* tile = (X*)memory;
   Y* sums = (Y*)(tile + (TILE ? Walk::size : 0));
   u16 *counts = (u16*)(sums + rows_), *sorted = counts + rows_;
   u16* events = sorted + rows_;  // positions of a mask's few active entries
-  __shared__ u32 active;
 
   const Window window(seed, offset, length);
   const i64 row0 = blockIdx.x * rows_;
   const u32 rows = min(rows_, streams - row0);
-  const u32 begin = (u64)window.blocks * blockIdx.y / gridDim.y, end = (u64)window.blocks * (blockIdx.y + 1) / gridDim.y;
-  for (u32 i = threadIdx.x; i < THRESHOLDS + table_[SIZE]; i += THREADS) table[i] = table_[i];
+  const u32 begin = share(window.blocks, blockIdx.y, gridDim.y), end = share(window.blocks, blockIdx.y + 1, gridDim.y);
+#pragma unroll
+  for (u32 i = threadIdx.x; i < TABLE; i += THREADS) table[i] = table_[i];
   for (u32 i = threadIdx.x; i < rows; i += THREADS) sums[i] = 0;
-  if (threadIdx.x == 0) active = 0;
-  __syncthreads();
-  // A test of one position costs about as much as drawing one.
-  const u32 typical = table[LO] + table[GUIDE + 128], few = MASK ? min(typical * 3 / 4, (u32)EVENTS) : 0;
-
   auto stream = [&](u32 row) { return window.stream + (u32)(row0 + row); };
   auto all = [](u32) { return true; };
+
   for (u32 block = window.block + begin; block < window.block + end; block++) {
     const i64 start = window.start(block);
-    if (TILE) {
-      for (u32 i = threadIdx.x; i < Walk::size; i += THREADS) {
-        const i64 j = start + i;
-        const X value = j >= 0 && j < length ? x[j] : X(0);
-        tile[i] = MASK ? X(value != 0) : value;
-        if (MASK && value != 0) {
-          const u32 k = atomicAdd(&active, 1);
-          if (k < EVENTS) events[k] = i;
-        }
-      }
+    u32 n = 1, few = 0;
+    if (MASK && TILE) {
+      if (threadIdx.x == 0) active = listed = 0;
+      __syncthreads();
     }
-    __syncthreads();
-    const u32 n = active;
+    if (TILE) load_tile(tile, x, start, length, &active);
+    if (MASK && TILE) {
+      __syncthreads();
+      n = active;
+      if (n == 0) continue;
+      // A test of one position costs about as much as drawing one.
+      few = min((table[LO] + table[GUIDE + 128]) * 3 / 4, (u32)EVENTS);
+      if (n <= few)
+        for (u32 i = threadIdx.x; i < Walk::size; i += THREADS)
+          if (tile[i]) events[atomicAdd(&listed, 1)] = i;
+    }
     auto add = [&](u32 row, bool on, const Walk& walk, u32 lane) {
       Y sum = 0;
       if (MASK && TILE && n <= few) {
         const auto inverse = walk.inverse();
         for (u32 i = lane; i < n; i += LANES) sum += inverse.holds(events[i]);
       } else {
-        walk.template visit<LANES>(lane, [&](Walk::Spot spot) {
+        auto take = [&](Walk::Spot spot) {
           if (TILE) {
             sum += spot.in(tile);
           } else {
             const i64 j = start + spot.index();
             if (j >= 0 && j < length) sum += MASK ? X(x[j] != 0) : x[j];
           }
-        });
+        };
+        if (LANES == 32) walk.template visit_ahead<LANES>(lane, take);
+        else walk.template visit<LANES>(lane, take);
       }
       sum = sum_over<LANES>(sum);
       if (on && lane == 0) sums[row] += sum;
     };
-    if (!(MASK && TILE && n == 0)) each_stream<LANES>(order, counts, sorted, table, window.seed, block, rows, stream, all, add);
-    __syncthreads();
-    if (threadIdx.x == 0) active = 0;
+    each_stream<LANES>(order, counts, sorted, table, window.seed, block, rows, stream, all, add);
   }
   __syncthreads();
   for (u32 i = threadIdx.x; i < rows; i += THREADS) out[blockIdx.y * streams + row0 + i] = sums[i];

@@ -60,11 +60,8 @@ fill(const u32* table, const u32* seed, const u32* offset, const int* starts, in
       const i64 start = window.start(block);
       for (u32 base = 0; base < WORDS; base += 32) {
         const u32 w = base + lane;
-        u32 bits = w < WORDS ? words[w] : 0, sum = __popc(bits);
-        for (int o = 1; o < 32; o <<= 1) {
-          const u32 other = __shfl_up_sync(0xFFFFFFFFu, sum, o);
-          if (lane >= o) sum += other;
-        }
+        u32 bits = w < WORDS ? words[w] : 0;
+        const u32 sum = prefix_sum(__popc(bits));
         i64 mine = at + sum - __popc(bits);
         for (; bits; bits &= bits - 1, mine++)
           if (mine < capacity) positions[mine] = (int)(start + w * 32 + __ffs(bits) - 1);

@@ -2,11 +2,14 @@
 // in every run. Warps draw a piece of a stream each, whose positions all differ, and add theirs in turn.
 // Grid: blocks, times slots of streams, times columns.
 //
-// X: operand, Y: result, TILE: y's block fits in shared memory.
+// X: operand, Y: result, TILE: y's block fits in shared memory. `flags`, when there are any, are for `turn.cuh`.
 #include "stream.cuh"
+#include "turn.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-ordered(const u32* table, const u32* seed, const u32* offset, const X* x, Y* parts, i64 streams, i64 length, i64 columns) {
+ordered(const u32* table, const u32* seed, const u32* offset, const X* x, Y* parts, i64 streams, i64 length,
+        i64 columns, const u32* flags, i64 flag_count, i64 least) {
+  if (flags && tensor_turn(table, flags, flag_count, least)) return;
   constexpr u32 HELD = 8, WARPS = THREADS / 32;
   extern __shared__ u64 memory[];
   __shared__ u16 held[HELD][THREADS];
@@ -15,7 +18,7 @@ ordered(const u32* table, const u32* seed, const u32* offset, const X* x, Y* par
   if (blockIdx.x >= window.blocks) return;
   const u32 block = window.block + blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const i64 start = window.start(block);
-  const i64 begin = streams * blockIdx.y / gridDim.y, end = streams * (blockIdx.y + 1) / gridDim.y;
+  const i64 begin = share(streams, blockIdx.y, gridDim.y), end = share(streams, blockIdx.y + 1, gridDim.y);
   Y* tile = (Y*)memory;
   const i64 from = start < 0 ? -start : 0, to = min((i64)Walk::size, length - start);
   for (i64 column = blockIdx.z; column < columns; column += gridDim.z) {

@@ -8,7 +8,7 @@
 constexpr bool MASK = COUNTS;
 
 #if COUNTS
-constexpr u32 SEGMENTS = 1024;
+constexpr u32 SEGMENTS = 128;
 
 // The active streams, segment by segment: list[segment * span ..] holds counts[segment] of them. Zeroes y too.
 extern "C" __global__ void __launch_bounds__(256)
@@ -29,12 +29,7 @@ compact(const u8* x, u32* list, u32* counts, Y* y, i64 streams, i64 length, i64 
     } else {
       for (int i = 0; i < 16 && mine + i < end; i++) bits |= (x[mine + i] ? 1u : 0u) << i;
     }
-    const u32 n = __popc(bits);
-    u32 sum = n;
-    for (int o = 1; o < 32; o <<= 1) {
-      const u32 other = __shfl_up_sync(0xFFFFFFFFu, sum, o);
-      if (threadIdx.x % 32 >= o) sum += other;
-    }
+    const u32 n = __popc(bits), sum = prefix_sum(n);
     if (threadIdx.x % 32 == 31) warps[threadIdx.x / 32] = sum;
     __syncthreads();
     u32 at = found + sum - n;
@@ -50,8 +45,9 @@ compact(const u8* x, u32* list, u32* counts, Y* y, i64 streams, i64 length, i64 
 #endif
 
 template <int lanes, bool shared, class Stream, class Value>
-__device__ __forceinline__ void add_rows(Order& order, u16* counts, u16* sorted, const u32* table, const Window& window,
-                                         u32 block, u32 rows, Y* tile, Y* y, Stream stream, Value value) {
+__device__ __forceinline__ void add_rows(Order& order, u16* counts, u16* sorted, const u32* table,
+                                         const Window& window, u32 block, u32 rows, Y* tile, Y* y, Stream stream,
+                                         Value value) {
   const i64 start = window.start(block);
   auto active = [&](u32 row) { return MASK || value(row) != Y(0); };
   auto add = [&](u32 row, bool on, const Walk& walk, u32 lane) {
@@ -69,27 +65,25 @@ __device__ __forceinline__ void add_rows(Order& order, u16* counts, u16* sorted,
 }
 
 __device__ __forceinline__ void clear(Y* tile) {
-  for (u32 i = threadIdx.x; i < Walk::size; i += THREADS) tile[i] = 0;
+  for (u32 i = threadIdx.x; i < Walk::size * sizeof(Y) / 16; i += THREADS) ((uint4*)tile)[i] = make_uint4(0, 0, 0, 0);
 }
 
 __device__ __forceinline__ void flush(const Y* tile, const Window& window, u32 block, Y* y) {
   const i64 start = window.start(block);
   for (u32 i = threadIdx.x; i < Walk::size; i += THREADS) {
     const i64 j = start + i;
+    const Y value = tile[i];
     if (j < 0 || j >= window.length) continue;
-    if (gridDim.y == 1) {
-      y[j] = tile[i];
-    } else if (tile[i] != Y(0)) {
-      atomicAdd(&y[j], tile[i]);
-    }
+    if (gridDim.y == 1) y[j] = value;
+    else if (value != Y(0)) atomicAdd(&y[j], value);
   }
 }
 
 #if COUNTS
 // Events: the work grows with the active streams that `compact` found.
 extern "C" __global__ void __launch_bounds__(THREADS, MINBLOCKS)
-scatter(const u32* table, const u32* seed, const u32* offset, const u32* list, const u32* segments, Y* y, i64 streams,
-        i64 length, i64 span) {
+scatter(const u32* table, const u32* seed, const u32* offset, const u32* list, const u32* segments, Y* y,
+        i64 length, i64 span, i64 n) {
   constexpr u32 ROWS = 2048;
   extern __shared__ u64 memory[];
   __shared__ Order order;
@@ -98,25 +92,20 @@ scatter(const u32* table, const u32* seed, const u32* offset, const u32* list, c
   Y* tile = (Y*)memory;
   const Window window(seed, offset, length);
   if (blockIdx.x >= window.blocks) return;
-  const u32 block = window.block + blockIdx.x, n = (streams + span - 1) / span;
+  const u32 block = window.block + blockIdx.x;
 
-  for (u32 i = threadIdx.x; i < SEGMENTS; i += THREADS) ends[i] = i < n ? segments[i] : 0;
-  __syncthreads();
   if (threadIdx.x < 32) {  // inclusive prefix sums, a run of segments to a lane
-    constexpr u32 run = SEGMENTS / 32;
-    u32 sum = 0;
-    for (u32 i = 0; i < run; i++) sum += ends[threadIdx.x * run + i];
-    u32 before = sum;
-    for (int o = 1; o < 32; o <<= 1) {
-      const u32 other = __shfl_up_sync(0xFFFFFFFFu, before, o);
-      if (threadIdx.x >= o) before += other;
-    }
-    before -= sum;
-    for (u32 i = 0; i < run; i++) ends[threadIdx.x * run + i] = before += ends[threadIdx.x * run + i];
+    constexpr u32 RUN = SEGMENTS / 32;
+    u32 found[RUN], sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < RUN; i++) sum += found[i] = threadIdx.x * RUN + i < n ? segments[threadIdx.x * RUN + i] : 0;
+    u32 before = prefix_sum(sum) - sum;
+#pragma unroll
+    for (u32 i = 0; i < RUN; i++) ends[threadIdx.x * RUN + i] = before += found[i];
   }
   __syncthreads();
   const u32 total = ends[SEGMENTS - 1];
-  const u32 begin = (u64)total * blockIdx.y / gridDim.y, end = (u64)total * (blockIdx.y + 1) / gridDim.y;
+  const u32 begin = share(total, blockIdx.y, gridDim.y), end = share(total, blockIdx.y + 1, gridDim.y);
   if (begin == end) return;
 
   const u32 typical = table[LO] + table[GUIDE + 128];
@@ -158,7 +147,7 @@ scatter(const u32* table, const u32* seed, const u32* offset, const X* x, Y* y, 
   const Window window(seed, offset, length);
   if (blockIdx.x >= window.blocks) return;
   const u32 block = window.block + blockIdx.x;
-  const i64 begin = streams * blockIdx.y / gridDim.y, end = streams * (blockIdx.y + 1) / gridDim.y;
+  const i64 begin = share(streams, blockIdx.y, gridDim.y), end = share(streams, blockIdx.y + 1, gridDim.y);
   if (TILE) clear(tile);
   __syncthreads();
   for (i64 first = begin; first < end; first += ROWS) {

@@ -20,9 +20,26 @@ struct Window {
   __device__ i64 start(u32 block) const { return (i64)(((u64)block << Walk::bits) - first); }
 };
 
+// Where the share of `i` begins when `of` take about the same of n, the last ones one more.
+__device__ __forceinline__ u32 share(u32 n, u32 i, u32 of) {
+  if (of == 1) return i * n;
+  const u32 each = n / of, even = of - (n - of * each);
+  return i * each + (i > even ? i - even : 0);
+}
+
 template <int lanes, class T> __device__ __forceinline__ T sum_over(T value) {
 #pragma unroll
   for (int o = lanes / 2; o; o >>= 1) value += __shfl_xor_sync(0xFFFFFFFFu, value, o);
+  return value;
+}
+
+// Inclusive, over the lanes of a warp.
+__device__ __forceinline__ u32 prefix_sum(u32 value) {
+#pragma unroll
+  for (int o = 1; o < 32; o <<= 1) {
+    const u32 other = __shfl_up_sync(0xFFFFFFFFu, value, o);
+    if (threadIdx.x % 32 >= o) value += other;
+  }
   return value;
 }
 
@@ -33,53 +50,52 @@ struct Order {
   u32 taken, ends[bins];
 };
 
-// Calls body(row, walk, lane) for every row below `rows`; `lanes` lanes of a warp share a row. All threads of
-// the block must come; rows that `active` refuses come with no positions or not at all.
+// Calls body(row, on, walk, lane) for every row below `rows`, `lanes` lanes of a warp to a row. All threads of
+// the block must come, and whole warps call: a warp's last rows may be off. Rows that `active` refuses have no
+// positions. The block's shared memory is in step before the first call and after the last.
 template <int lanes, class Stream, class Active, class Body>
 __device__ __forceinline__ void each_stream(Order& order, u16* counts, u16* sorted, const u32* table, u64 seed,
                                             u32 block, u32 rows, Stream stream, Active active, Body body) {
+  if (lanes == 32) {  // nothing to sort: the lanes of a warp have one count
+    __syncthreads();
+    for (u32 row = threadIdx.x / 32; row < rows; row += blockDim.x / 32) {
+      const u32 count = active(row) ? Walk::count_of(table, seed, stream(row), block) : 0;
+      body(row, true, Walk(count, seed, stream(row), block), threadIdx.x % 32);
+    }
+    __syncthreads();
+    return;
+  }
   constexpr u32 groups = 32 / lanes;
   const u32 lane = threadIdx.x % lanes, group = threadIdx.x % 32 / lanes;
-  if (lanes < 32) {
-    const u32 lo = table[LO], span = table[SIZE] + 1;
-    int shift = 0;
-    while (span >> shift >= Order::bins) shift++;
-    auto bin = [&](u32 count) { return Order::bins - 1 - (count < lo ? 0 : (count - lo) >> shift); };
-    for (u32 i = threadIdx.x; i < Order::bins; i += blockDim.x) order.ends[i] = 0;
-    __syncthreads();
-    for (u32 row = threadIdx.x; row < rows; row += blockDim.x) {
-      const u32 count = active(row) ? Walk::count_of(table, seed, stream(row), block) : 0;
-      counts[row] = count;
-      atomicAdd(&order.ends[bin(count)], 1);
-    }
-    __syncthreads();
-    if (threadIdx.x < 32) {  // exclusive prefix sums of the bins, two to a lane
-      const u32 first = order.ends[2 * threadIdx.x], both = first + order.ends[2 * threadIdx.x + 1];
-      u32 sum = both;
-      for (int o = 1; o < 32; o <<= 1) {
-        const u32 other = __shfl_up_sync(0xFFFFFFFFu, sum, o);
-        if (threadIdx.x >= o) sum += other;
-      }
-      order.ends[2 * threadIdx.x] = sum - both;
-      order.ends[2 * threadIdx.x + 1] = sum - both + first;
-      order.taken = 0;
-    }
-    __syncthreads();
-    for (u32 row = threadIdx.x; row < rows; row += blockDim.x) sorted[atomicAdd(&order.ends[bin(counts[row])], 1)] = row;
-  } else if (threadIdx.x == 0) {
+  for (u32 i = threadIdx.x; i < Order::bins; i += blockDim.x) order.ends[i] = 0;
+  __syncthreads();
+  const u32 lo = table[LO], span = table[SIZE] + 1;
+  int shift = 0;
+  while (span >> shift >= Order::bins) shift++;
+  auto bin = [&](u32 count) { return Order::bins - 1 - (count < lo ? 0 : (count - lo) >> shift); };
+  for (u32 row = threadIdx.x; row < rows; row += blockDim.x) {
+    const u32 count = active(row) ? Walk::count_of(table, seed, stream(row), block) : 0;
+    counts[row] = count;
+    atomicAdd(&order.ends[bin(count)], 1);
+  }
+  __syncthreads();
+  if (threadIdx.x < 32) {  // exclusive prefix sums of the bins, two to a lane
+    const u32 first = order.ends[2 * threadIdx.x], both = first + order.ends[2 * threadIdx.x + 1];
+    const u32 before = prefix_sum(both) - both;
+    order.ends[2 * threadIdx.x] = before;
+    order.ends[2 * threadIdx.x + 1] = before + first;
     order.taken = 0;
   }
+  __syncthreads();
+  for (u32 row = threadIdx.x; row < rows; row += blockDim.x) sorted[atomicAdd(&order.ends[bin(counts[row])], 1)] = row;
   __syncthreads();
   for (;;) {
     u32 i = 0;
     if (threadIdx.x % 32 == 0) i = atomicAdd(&order.taken, groups);
     i = __shfl_sync(0xFFFFFFFFu, i, 0) + group;
     if (i - group >= rows) break;
-    const u32 row = i < rows ? (lanes < 32 ? sorted[i] : i) : 0;
-    u32 count = 0;
-    if (i < rows) count = lanes < 32 ? counts[row] : active(row) ? Walk::count_of(table, seed, stream(row), block) : 0;
-    const Walk walk(count, seed, stream(row), block);
-    body(row, i < rows, walk, lane);
+    const u32 row = i < rows ? sorted[i] : 0;
+    body(row, i < rows, Walk(i < rows ? counts[row] : 0, seed, stream(row), block), lane);
   }
   __syncthreads();
 }

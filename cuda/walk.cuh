@@ -65,6 +65,20 @@ struct Bernoulli {
     }
   }
 
+  // The same in the same order, four draws at a time, those past the end without effect: quicker for a lane
+  // that has few, where latency is all.
+  template <int lanes, class F> HD void visit_ahead(u32 lane, F f) const {
+    const u32 step = lanes * (a[0] << (32 - bits));
+    u32 y = lane * (a[0] << (32 - bits)) + c[0];
+    for (u32 k = lane; k < count; k += 4 * lanes, y += 4 * step) {
+#pragma unroll
+      for (u32 i = 0; i < 4; i++) {
+        const Spot spot = {later_rounds(y + i * step)};
+        if (k + i * lanes < count && (diagonal || spot.y != drop)) f(spot);
+      }
+    }
+  }
+
   // Position j is a nonzero exactly when the inverse permutation of j is below K.
   struct Inverse {
     u32 count, drop, a[6], c[6];
@@ -105,8 +119,10 @@ struct Bernoulli {
   static constexpr u32 nowhere = 1;  // the y of no spot
   HD static constexpr int shift(int r) { return r & 1 ? bits / 2 : (bits + 1) / 2; }
 
+  // seed + 0x9E3779B97F4A7C15 * (stream << 32 | block), of which the stream changes the high word alone
   HD static u64 state(u64 seed, u32 stream, u32 block) {
-    return seed + 0x9E3779B97F4A7C15ULL * ((u64)stream << 32 | block);
+    const u64 z = seed + 0x9E3779B97F4A7C15ULL * block;
+    return (u64)((u32)(z >> 32) + stream * 0x7F4A7C15u) << 32 | (u32)z;
   }
 
   HD static u32 count_at(const u32* table, u32 u) {

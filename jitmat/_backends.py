@@ -29,7 +29,6 @@ def run_cuda(kernel: str, block, operands, out: jax.ShapeDtypeStruct, determinis
     ready, problem = _cuda.available()
     if not ready:
         _warn_of_fallback(problem)
-    if not ready or out.dtype.name in ("int64", "float16", "bfloat16"):
         return run_jax(kernel, block, operands, out, deterministic)
     *structure, x = operands
     geometry = {

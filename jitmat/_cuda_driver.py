@@ -5,19 +5,18 @@ NVRTC and the driver are reached through ctypes: no compiler on the machine, no 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import glob
 import hashlib
 import importlib.util
 import os
-import tempfile
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-T = TypeVar("T")
+from . import _disk
 
 _lock = threading.Lock()
 
@@ -58,10 +57,8 @@ def _nvrtc_files() -> list[str]:
 def nvrtc() -> ctypes.CDLL:
     """The newest NVRTC that is installed and not of a later CUDA than the driver."""
     newest = ctypes.c_int(1 << 30)
-    try:
+    with contextlib.suppress(OSError):  # compiling needs no driver
         ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(newest))
-    except OSError:
-        pass  # compiling needs no driver
     for name in _nvrtc_files():
         try:
             library = ctypes.CDLL(name)
@@ -133,7 +130,7 @@ def architectures() -> tuple[int, ...]:
 
 
 def target(capability: int, alike: bool = True) -> str:
-    """What to compile for: the card itself, or PTX for the driver where cards differ or NVRTC is older than the card."""
+    """What to compile for: the card itself, or PTX for the driver where cards differ or NVRTC is the older."""
     known = [each for each in architectures() if each <= capability]
     if not known:
         raise OSError(
@@ -153,15 +150,24 @@ def compile_source(name: str, defines: tuple[str, ...], architecture: str) -> by
     library.nvrtcCreateProgram(
         ctypes.byref(program), source.read_bytes(), source.name.encode(), len(headers), texts, names
     )
-    options = [f"--gpu-architecture={architecture}", "--std=c++17", *(f"-D{each}" for each in defines)]
+    options = [
+        f"--gpu-architecture={architecture}",
+        "--std=c++17",
+        "--device-as-default-execution-space",
+        *(f"-D{each}" for each in defines),
+    ]
     try:
         status = library.nvrtcCompileProgram(
             program, len(options), (ctypes.c_char_p * len(options))(*(each.encode() for each in options))
         )
         if status:
             log = _nvrtc_output(program, "ProgramLog")
-            raise RuntimeError(f"NVRTC cannot compile {source.name} {' '.join(options)}: {log.decode()}")
-        return _nvrtc_output(program, "CUBIN" if architecture.startswith("sm_") else "PTX")
+            raise RuntimeError(
+                f"NVRTC cannot compile {source.name} {' '.join(options)}: {log.decode(errors='replace')}"
+            )
+        if architecture.startswith("sm_"):
+            return _nvrtc_output(program, "CUBIN")
+        return _nvrtc_output(program, "PTX") + b"\0"
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -171,19 +177,7 @@ def _nvrtc_output(program, kind: str) -> bytes:
     getattr(nvrtc(), f"nvrtcGet{kind}Size")(program, ctypes.byref(size))
     text = ctypes.create_string_buffer(size.value)
     getattr(nvrtc(), f"nvrtcGet{kind}")(program, text)
-    return text.raw if kind == "CUBIN" else text.value + b"\0"
-
-
-def _cache_folder() -> Path | None:
-    root = os.environ.get("JITMAT_CACHE_DIR") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "jitmat"
-    )
-    path = Path(root) / "cubin"
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return path
+    return text.raw if kind == "CUBIN" else text.value
 
 
 @functools.lru_cache(maxsize=1)
@@ -200,28 +194,14 @@ def digest(name: str, defines: tuple[str, ...], architecture: str) -> str:
     return hashlib.sha256(_sources() + parts).hexdigest()
 
 
-def cubin(name: str, defines: tuple[str, ...], architecture: str, use: Callable[[bytes], T]) -> T:
-    """`use(compile_source(...))`, with the code from the cache on disk where it is there and can be used.
-
-    A file appears under its name whole, by a rename, or not at all: a process killed in the middle, or
-    eight that compile the same thing at once, leave nothing that another would wait for or misread.
-    """
-    cache = _cache_folder()
-    path = cache / digest(name, defines, architecture) if cache else None
-    if path is not None:
-        try:
-            return use(path.read_bytes())
-        except (OSError, RuntimeError):
-            pass
-    code = compile_source(name, defines, architecture)
-    if path is not None:
-        try:
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix="unfinished-", delete=False) as file:
-                file.write(code)
-            os.replace(file.name, path)
-        except OSError:
-            pass
-    return use(code)
+def cubin(name: str, defines: tuple[str, ...], architecture: str) -> bytes:
+    """`compile_source`, from the cache on disk where it is there and whole."""
+    key = digest(name, defines, architecture)
+    code = _disk.read("cubin", key)
+    if code is None:
+        code = compile_source(name, defines, architecture)
+        _disk.write("cubin", key, code)
+    return code
 
 
 class Kernel(NamedTuple):
@@ -229,20 +209,17 @@ class Kernel(NamedTuple):
     key: int  # names the kernel in every process alike
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _library(name: str, defines: tuple[str, ...]) -> tuple[ctypes.c_void_p, bytes, str]:
     """Loaded once and never unloaded, since compiled programs hold its kernels."""
 
-    def load(code: bytes):
-        library = ctypes.c_void_p()
-        _call("cuLibraryLoadData", ctypes.byref(library), code, None, None, 0, None, None, 0)
-        return library, code
-
     architecture = target(device().capability, device().alike)
-    return *cubin(name, defines, architecture, load), digest(name, defines, architecture)
+    code, library = cubin(name, defines, architecture), ctypes.c_void_p()
+    _call("cuLibraryLoadData", ctypes.byref(library), code, None, None, 0, None, None, 0)
+    return library, code, digest(name, defines, architecture)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _kernel(name: str, defines: tuple[str, ...], function: str) -> Kernel:
     library, _, content = _library(name, defines)
     handle = ctypes.c_void_p()
@@ -258,7 +235,7 @@ def kernel(name: str, defines: tuple[str, ...], function: str, shared: int) -> K
     """A function of `<name>.cu` compiled with `defines`, ready for `shared` bytes of dynamic shared memory."""
     with _lock:
         found = _kernel(name, defines, function)
-        if shared > _allowed.get(found.handle, 48 * 1024 - 1):
+        if shared > _allowed.get(found.handle, 24 * 1024):  # with what it has statically, 48 KB need no leave
             count = ctypes.c_int()
             _call("cuDeviceGetCount", ctypes.byref(count))
             for ordinal in range(count.value):  # attribute 8: dynamic shared memory that a block may ask for

@@ -47,7 +47,8 @@ class Launch:
 
 def call(launches: list[Launch], results: list[jax.ShapeDtypeStruct], *operands):
     """Run the launches in order; results beyond those that the caller keeps are scratch of XLA's."""
-    _register()
+    with _lock:
+        _register()
     plan = np.array([len(launches), *(word for launch in launches for word in launch.words)], np.int64)
     return jax.ffi.ffi_call(TARGET, results)(*operands, plan=plan)
 
@@ -84,7 +85,19 @@ def _make_handler():
             )
             one = ir.Constant(i32, 1)
             small = [builder.trunc(each, i32) for each in args[3:5]]
-            passed = [args[1], at(0), at(1), at(2), small[0], one, one, small[1], args[5], args[6], ir.Constant(i64, 0)]
+            passed = [
+                args[1],
+                at(0),
+                at(1),
+                at(2),
+                small[0],
+                one,
+                one,
+                small[1],
+                args[5],
+                args[6],
+                ir.Constant(i64, 0),
+            ]
             return builder.sext(builder.call(callee, passed), i64)
 
         return types.int64(*[types.int64] * 7), codegen
@@ -136,7 +149,8 @@ def _make_handler():
                     value = load64(operands + 8 * buffer) if buffer < n else load64(results + 8 * (buffer - n))
                     value += ffi.BUFFER_DATA
                 store64(arguments + 8 * i, value)
-            if launch_kernel(function, word(table, 2 * slot + 1), at + 8, word(at, 4), word(at, 5), stream, arguments):
+            handle, threads, shared = word(table, 2 * slot + 1), word(at, 4), word(at, 5)
+            if launch_kernel(function, handle, at + 8, threads, shared, stream, arguments):  # pyright: ignore
                 problem = refused
                 break
             at += 8 * (7 + 2 * count)

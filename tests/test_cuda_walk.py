@@ -1,4 +1,4 @@
-"""The CUDA code's walk, compiled for the host, against the known answers of the definition; and every kernel through NVRTC."""
+"""The CUDA code's walk, compiled for the host, has the known answers; and NVRTC compiles every kernel."""
 
 import ctypes
 import json
@@ -50,8 +50,8 @@ def host(tmp_path_factory):
     (folder / "walk.cc").write_text(HOST)
     library = folder / "walk.so"
     subprocess.run(
-        [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", "-Wno-unknown-pragmas", "-I", _cuda_driver.folder(), "-o", library,
-         folder / "walk.cc"], check=True,
+        [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", "-Wno-unknown-pragmas", "-I", _cuda_driver.folder(),
+         "-o", library, folder / "walk.cc"], check=True,
     )  # fmt: skip
     return ctypes.CDLL(str(library)).walk_block
 
@@ -92,6 +92,7 @@ KERNELS = {
         ("X=u8", "Y=u32", "LANES=1", "THREADS=512", "MINBLOCKS=2", "TILE=true", "COUNTS=1"),
         ("X=double", "Y=double", "LANES=4", "THREADS=512", "MINBLOCKS=2", "TILE=false", "COUNTS=0"),
     ],
+    "small": [("X=float", "Y=float", "COUNTS=0", "POSITIONS=8", "THREADS=256")],
     "fixed": [("THREADS=512", "MINBLOCKS=2")],
     "ordered": [("X=double", "Y=double", "THREADS=512", "TILE=true")],
     "columns": [("X=float", "Y=float", "THREADS=256", "ACROSS=32", "WIDE=2")],
@@ -108,6 +109,7 @@ KERNELS = {
             "KW=1",
             "DRAW=8",
             "ORDERED=false",
+            "WIDTH=4096",
         )
         for counts in (0, 1)
         for gather in (0, 1)
