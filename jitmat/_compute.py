@@ -147,10 +147,13 @@ def product(connectivity: Connectivity, weight, x, *, binary=False, backend=None
 
 def as_operand(value):
     """The operand as a JAX array."""
+    given = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
     try:
+        if isinstance(value, np.ndarray) and not value.dtype.isnative:
+            value = value.astype(value.dtype.newbyteorder("="))
         array = value if isinstance(value, jax.Array) else jnp.asarray(value)
     except (TypeError, ValueError):
-        raise TypeError(f"cannot multiply a JITScalarMatrix by {type(value).__name__}") from None
+        raise TypeError(f"cannot multiply a JITScalarMatrix by {given}") from None
     if not (_is_number(array.dtype) or array.dtype == np.bool_):
         raise TypeError(f"operand must be numbers or booleans, got {array.dtype}")
     return array

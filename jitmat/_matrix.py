@@ -13,7 +13,17 @@ import numpy as np
 import scipy.sparse
 from brainunit.sparse import SparseMatrix
 
-from ._compute import Connectivity, as_operand, check_prob, check_seed, check_weight, dense, join_unit, product, split_unit
+from ._compute import (
+    Connectivity,
+    as_operand,
+    check_prob,
+    check_seed,
+    check_weight,
+    dense,
+    join_unit,
+    product,
+    split_unit,
+)
 from ._materialize import concrete, count_nonzeros, to_scipy
 from ._pattern import make_pattern
 from ._seed import is_data, seed_words

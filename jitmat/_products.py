@@ -8,6 +8,7 @@ and position, and the vector or matrix. `gather` says whether the result has an 
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -68,7 +69,7 @@ def _make_product(name: str, binary: bool, columns: bool) -> XLACustomKernel:
             return general_batching_rule(kernel, operands, axes, outs=outs, **params)
         x = jnp.moveaxis(x, axes[-1], 1)  # (n, batch, ...): the batch becomes columns of one product
         matmat = binary_jitsmm_p if binary else jitsmm_p
-        (y,) = matmat(*structure, x.reshape(x.shape[0], -1), **params)
+        (y,) = matmat(*structure, x.reshape(x.shape[0], math.prod(x.shape[1:])), **params)
         return [y.reshape(y.shape[0], *x.shape[1:])], [1]
 
     kernel.def_call(outs)

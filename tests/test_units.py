@@ -91,4 +91,5 @@ def test_units_pass_through_scan_grad_jit_and_vmap():
     check(jax.jit(lambda W, z: W @ z)(W, x * u.mV), 0.5 * P @ x, u.mS * u.mV)
     batch = jnp.stack([x, 2 * x]) * u.mV
     check(jax.vmap(lambda z: W @ z)(batch), 0.5 * jnp.stack([x, 2 * x]) @ P.T, u.mS * u.mV)
-    check(u.autograd.grad(lambda w: (W.with_data(w) @ x).sum() / u.mS)(0.5 * u.mS), (P @ x).sum(), 1 / u.mS)
+    by_weight = u.autograd.grad(lambda w: (W.with_data(w) @ (x * u.mV)).sum())(0.5 * u.mS)
+    check(by_weight, (P @ x).sum(), u.mV)
