@@ -30,7 +30,7 @@ def run_cuda(kernel: str, block, operands, out: jax.ShapeDtypeStruct, determinis
     if not ready:
         _warn_of_fallback(problem)
         return run_jax(kernel, block, operands, out, deterministic)
-    *structure, x = operands
+    table, seed, offset, x = operands
     geometry = {
         "streams": block.streams,
         "length": block.positions,
@@ -38,10 +38,12 @@ def run_cuda(kernel: str, block, operands, out: jax.ShapeDtypeStruct, determinis
         "diagonal": block.diagonal,
     }
     if kernel in ("gather", "scatter"):
-        return _cuda.product(*structure, x, gather=kernel == "gather", deterministic=deterministic, **geometry)
+        return _cuda.product(
+            table, seed, offset, x, gather=kernel == "gather", deterministic=deterministic, **geometry
+        )
     if kernel == "fill":
-        return _cuda.fill(*structure, x, capacity=out.shape[0], **geometry)
-    return getattr(_cuda, kernel)(*structure, **geometry)
+        return _cuda.fill(table, seed, offset, x, capacity=out.shape[0], **geometry)
+    return getattr(_cuda, kernel)(table, seed, offset, **geometry)
 
 
 @functools.cache

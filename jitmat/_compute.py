@@ -9,6 +9,7 @@ import brainunit as u
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from . import _products as primitives
 from . import config
@@ -32,7 +33,7 @@ class Connectivity(NamedTuple):
     def structure(self):
         """The operands (table, seed words, offset) that every primitive takes first."""
         length = self.pattern.walked_length
-        if isinstance(self.prob, jax.core.Tracer):
+        if isinstance(self.prob, Tracer):
             table = traced_table(self.pattern.walk, self.prob, length)
         else:
             table = device_table(self.pattern.walk, float(self.prob), length)
@@ -47,7 +48,7 @@ def check_prob(prob):
             raise TypeError(f"prob must be a real number, got an array of {prob.dtype}")
         if prob.ndim != 0:
             raise ValueError(f"prob must be a scalar, got shape {prob.shape}: use jax.vmap over several")
-        if isinstance(prob, jax.core.Tracer):
+        if isinstance(prob, Tracer):
             return prob
         _check_range(float(prob))
         return prob
@@ -79,7 +80,8 @@ def check_weight(weight):
     if isinstance(mantissa, jax.Array) and mantissa.shape == () and _is_number(mantissa.dtype):
         return mantissa, unit
     if type(mantissa) in (int, float, complex):
-        return _python_scalar(type(mantissa), mantissa, jax.config.jax_enable_x64), unit
+        x64 = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+        return _python_scalar(type(mantissa), mantissa, x64), unit  # pyright: ignore[reportArgumentType]
     try:
         with jax.ensure_compile_time_eval():  # a number stays a number under jit, so that it can be stored
             mantissa = jnp.asarray(mantissa)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
+from jax.core import Tracer
 
 from ._compute import Connectivity, stream_counts
 from ._products import jits_fill_p
@@ -28,7 +29,7 @@ def window(connectivity: Connectivity, stream: int, streams: int, position: int,
 
 def concrete(connectivity: Connectivity, what: str) -> Connectivity:
     """Refuse a traced seed or prob, on which the number of nonzeros depends."""
-    if any(isinstance(x, jax.core.Tracer) for x in (connectivity.prob, connectivity.seed)):
+    if any(isinstance(x, Tracer) for x in (connectivity.prob, connectivity.seed)):
         raise TypeError(f"{what} needs a concrete prob and seed, since the number of nonzeros follows from them")
     return connectivity
 

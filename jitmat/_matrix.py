@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from brainunit.sparse import SparseMatrix
+from jax.core import Tracer
 
 from ._compute import (
     Connectivity,
@@ -210,7 +211,7 @@ class JITScalarMatrix(SparseMatrix):
         """The number of nonzeros, counted without storing them."""
         return count_nonzeros(self._connectivity, self.backend)
 
-    nse = nnz  # pyright: ignore[reportAssignmentType]
+    nse = nnz  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __repr__(self):
         pattern = self._connectivity.pattern
@@ -341,7 +342,7 @@ class JITScalarMatrix(SparseMatrix):
     def __rsub__(self, other):
         return self.with_data(self._same_structure(other, "-") - self.weight)
 
-    def _refuse(self, *_):
+    def _refuse(self, other):
         raise NotImplementedError(
             "this would not be a matrix whose nonzeros are all equal: use W.tocsr() or W.todense() and compute there"
         )
@@ -394,7 +395,7 @@ class JITScalarMatrix(SparseMatrix):
     def _stored(self, unit):
         mantissa, own = split_unit(self.weight)
         concrete(self._connectivity, "a stored matrix")
-        if isinstance(mantissa, jax.core.Tracer):
+        if isinstance(mantissa, Tracer):
             raise TypeError("scipy stores numbers and the weight is traced: jits_to_csr gives its parts as JAX arrays")
         if unit is not None:
             mantissa = u.Quantity(mantissa, unit=own).to_decimal(unit)

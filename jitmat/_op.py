@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -218,7 +219,7 @@ class XLACustomKernel:
                 if rule is not None and type(tangent) is not ad.Zero
             ]
             if not terms:
-                return outputs, [ad.Zero.from_primal_value(output) for output in outputs]
+                return outputs, [ad.Zero(jax.typeof(output).to_tangent_aval()) for output in outputs]
             return outputs, [_sum(parts) for parts in zip(*terms, strict=True)]
 
         ad.primitive_jvps[self.primitive] = jvp
@@ -243,7 +244,7 @@ class XLACustomKernel:
 
     @staticmethod
     def _abstract_eval(*operands, outs, **params):
-        return [jax.core.ShapedArray(shape, dtype) for shape, dtype in outs]
+        return [ShapedArray(shape, dtype) for shape, dtype in outs]
 
 
 def _platform(name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 
 import jax
 import jax.numpy as jnp
@@ -44,9 +43,8 @@ class Pattern:
     @functools.cached_property
     def T(self) -> Pattern:
         """The transposed pattern: the same streams, read along the other axis."""
-        return Pattern(
-            self.walk, self.whole[::-1], not self.corder, self.origin[::-1], self.shape[::-1], self.diagonal
-        )
+        (m, n), (i, j), (rows, columns) = self.whole, self.origin, self.shape
+        return Pattern(self.walk, (n, m), not self.corder, (j, i), (columns, rows), self.diagonal)
 
     @functools.cached_property
     def walked_length(self) -> int:
@@ -96,7 +94,7 @@ def make_pattern(shape, corder, walk, diagonal=True) -> Pattern:
 def _size(size):
     if isinstance(size, bool | np.bool_):
         raise TypeError("a size is no boolean")
-    return int(size) if size == int(size) else math.nan
+    return int(size) if size == int(size) else -1
 
 
 def check_flag(name, value) -> bool:
