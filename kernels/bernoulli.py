@@ -126,14 +126,19 @@ def split_keys(builder, group, keys, row, shift):
     load(builder, keys, I32).narrow(I16).store(builder.add(group, ir.Constant(I64, COUNTS)))
 
 
-@vectorized(None, types.int64, types.int64, types.int64, types.int64, types.int64)
-def permute(builder, out, group, k, bits, none):
-    """out[0:32] = the image of k under each stream's permutation, or `none` where its count is at most k."""
+def _shifts(builder, bits):
+    """16 - b, the mask of the b high bits, and the shifts of the even and the odd rounds, in every lane."""
     one = ir.Constant(I64, 1)
     shift = splat(builder, builder.sub(ir.Constant(I64, 16), bits), I16)
     mask = splat(builder, ir.Constant(I16, 0xFFFF), I16) << shift
     long = splat(builder, builder.lshr(builder.add(bits, one), one), I16)
-    short = splat(builder, builder.lshr(bits, one), I16)
+    return shift, mask, long, splat(builder, builder.lshr(bits, one), I16)
+
+
+@vectorized(None, types.int64, types.int64, types.int64, types.int64, types.int64)
+def permute(builder, out, group, k, bits, none):
+    """out[0:32] = the image of k under each stream's permutation, or `none` where its count is at most k."""
+    shift, mask, long, short = _shifts(builder, bits)
     number = splat(builder, k, I16)
     addends = builder.add(group, ir.Constant(I64, ADDEND))
     y = number << shift
@@ -160,11 +165,7 @@ def invert_factors(builder, group):
 @vectorized(None, types.int64, types.int64, types.int64, types.int64, types.int64)
 def count_hit(builder, totals, group, position, bits, excluded):
     """totals[0:32] += 1 where the number of this position is below the count, and it is not excluded[0:32]."""
-    one = ir.Constant(I64, 1)
-    shift = splat(builder, builder.sub(ir.Constant(I64, 16), bits), I16)
-    mask = splat(builder, ir.Constant(I16, 0xFFFF), I16) << shift
-    long = splat(builder, builder.lshr(builder.add(bits, one), one), I16)
-    short = splat(builder, builder.lshr(bits, one), I16)
+    shift, mask, long, short = _shifts(builder, bits)
     place = splat(builder, position, I16)
     addends = builder.add(group, ir.Constant(I64, ADDEND))
     inverses = builder.add(group, ir.Constant(I64, INVERSES))

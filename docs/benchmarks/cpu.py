@@ -31,6 +31,8 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="two small cells, one repeat")
     parser.add_argument("--threads", type=int, help="CPUs to run on (default: all)")
     parser.add_argument("--limit", type=float, default=2e7, help="most nonzeros of a cell (default 2e7)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="the n of the grid")
+    parser.add_argument("--probs", type=float, nargs="+", default=PROBS, help="the p of the grid")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", type=pathlib.Path, help="write the results there too")
     parser.add_argument("--no-peers", action="store_true", help="jitmat alone")
@@ -78,8 +80,11 @@ def cells(options):
         return [(1000, 0.1, None, "gather"), (1000, 0.1, 0.02, "scatter")]
     products = [("gather", None), ("scatter", None), ("mm gather", None), ("mm scatter", None)]
     products += [("gather", 0.2), ("scatter", 0.02), ("mm gather", 0.2)]
-    grid = [(n, p, rate, product) for n in SIZES for p in PROBS for product, rate in products if n * p >= 1]
-    sweep = [(20_000, 0.01, rate, product) for rate in RATES for product in ("gather", "scatter")]
+    grid = [
+        (n, p, rate, product) for n in options.sizes for p in options.probs for product, rate in products if n * p >= 1
+    ]
+    swept = 20_000 in options.sizes and 0.01 in options.probs
+    sweep = [(20_000, 0.01, rate, product) for rate in RATES for product in ("gather", "scatter") if swept]
     return grid + [cell for cell in sweep if cell not in grid]
 
 
