@@ -213,6 +213,15 @@ class JITScalarMatrix(SparseMatrix):
 
     nse = nnz  # pyright: ignore[reportIncompatibleMethodOverride]
 
+    def sum(self, axis=None):
+        """The sum of all entries, or of each column (axis 0) or row (axis 1); an integer count times the weight."""
+        if axis is None:
+            return self.weight * self.nnz
+        if axis not in (0, 1, -1, -2):
+            raise ValueError(f"axis must be 0, 1 or None, got {axis!r}")
+        W = self.T if axis % 2 == 0 else self
+        return W @ jnp.ones(W.shape[1], bool)
+
     def __repr__(self):
         pattern = self._connectivity.pattern
         seed = self.seed if isinstance(self.seed, int) else "data"

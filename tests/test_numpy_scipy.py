@@ -139,3 +139,13 @@ def test_solvers_of_scipy_take_the_matrix_as_it_is():
         solution, failed = scipy.sparse.linalg.gmres(S, E @ np.ones(40), rtol=1e-10, restart=40)
         assert failed == 0
         np.testing.assert_allclose(E @ solution, E @ np.ones(40), atol=1e-6)
+
+
+def test_sums_are_those_of_the_stored_matrix():
+    W = JITScalarMatrix(0.5, 0.3, 7, shape=(40, 30))
+    stored = W.tocsr()
+    assert W.sum() == stored.sum()
+    for axis in (0, 1, -1):
+        np.testing.assert_array_equal(W.sum(axis), stored.sum(axis))
+    with pytest.raises(ValueError, match="axis must be 0, 1 or None, got 2"):
+        W.sum(axis=2)
