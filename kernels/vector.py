@@ -18,7 +18,7 @@ from .simd import I16, I32, IR_TYPES, LANES, gather, load, vectorized
 from .window import ACTIVE, BLOCK, GROUPS, LENGTH, NO_DIAGONAL, PER_CHUNK, STEPS, STREAMS, make_window
 
 FEW = 12  # streams, below which lanes across streams stay too empty
-LONG = 96  # positions of a block from which lanes along one stream fill well
+LONG = 32  # positions of a block from which lanes along one stream fill well
 
 
 @vectorized(None, types.int64, types.int64, types.int64)
@@ -56,11 +56,12 @@ def make_add_gathered(element):
 
 
 @njit(error_model="numpy")
-def active_places(places, events, base, low, high):
-    """The q in [low, high) with a nonzero events[base + q], to the front of `places`; how many they are."""
+def active_places(places, events, base, low, high, limit):
+    """The q in [low, high) with a nonzero events[base + q], to the front of `places`, as long as they are fewer
+    than `limit`; how many they are."""
     count, q = 0, low
     address = events.ctypes.data + base
-    while q < high:
+    while q < high and count < limit:
         if q + 8 <= high and load64(address + q) == 0:  # eight silent events at a time
             q += 8
         else:
@@ -182,10 +183,11 @@ def make_gather(walk, operand_type, result_type):
             low, high = max(0, -base), min(block_length, length - base)
             few = False
             if events and walk.INVERTIBLE:
-                count = active_places(active, operand, base, low, high)
+                limit = max(walk.expected(table, block_length), 1)
+                count = active_places(active, operand, base, low, high, limit)
                 if count == 0:
                     continue
-                few = count < walk.expected(table, block_length) and end - begin >= FEW
+                few = count < limit and end - begin >= FEW
             clear(tile, 0, low)
             move(tile, low, operand, base + low, high - low)
             clear(tile, high, block_length + LANES)
