@@ -127,14 +127,27 @@ malloc = types.ExternalFunction("malloc", types.int64(types.int64))
 free = types.ExternalFunction("free", types.void(types.int64))
 
 
-@njit(error_model="numpy")
-def word(job, index):
-    return load64(job + 8 * index)
+def _word_pointer(builder, job, index):
+    return builder.inttoptr(builder.add(job, builder.shl(index, ir.Constant(I64, 3))), I64.as_pointer())
 
 
-@njit(error_model="numpy")
-def set_word(job, index, value):
-    store64(job + 8 * index, value)
+@intrinsic  # and no function: numba would compile one for every constant index
+def word(typingctx, job, index):
+    """Word `index` of a job."""
+
+    def codegen(context, builder, signature, args):
+        return builder.load(_word_pointer(builder, *args))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def set_word(typingctx, job, index, value):
+    def codegen(context, builder, signature, args):
+        builder.store(args[2], _word_pointer(builder, args[0], args[1]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
 
 
 @njit(error_model="numpy")

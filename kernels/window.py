@@ -26,10 +26,15 @@ Window = namedtuple("Window", "geometry workspace views tile visible plan_stream
 
 
 @njit(error_model="numpy")
-def split(job, threads, work):
-    """Divide the streams into chunks: `PER_CHUNK` streams each, one chunk when the work is small."""
+def split(job, threads, work, least):
+    """Divide the streams into chunks: `PER_CHUNK` streams each, one chunk when the work is small.
+
+    With more than one chunk for each thread, a chunk has at least `least` streams.
+    """
     streams = word(word(job, ffi.CONFIG), STREAMS)
-    chunks = min(streams, threads * 8, work // (SERIAL // 2)) if threads > 1 and work > SERIAL else 1
+    chunks = 1
+    if threads > 1 and work > SERIAL:
+        chunks = min(streams, max(threads, min(threads * 8, streams // least)), work // (SERIAL // 2))
     per_chunk = max(1, (streams + chunks - 1) // max(chunks, 1))
     if chunks > 1:
         per_chunk = (per_chunk + LANES - 1) // LANES * LANES
@@ -112,7 +117,8 @@ def make_window(walk) -> Window:
         config = word(job, ffi.CONFIG)
         _, _, _, blocks = geometry(job)
         table = carray(pointer(word(job, ffi.TABLE)), (TABLE_WORDS,), np.uint32)
-        block_work = walk.expected(table, word(config, BLOCK)) * word(config, COLUMNS) + 16
-        split(job, threads, word(config, STREAMS) * blocks * block_work)
+        expected = walk.expected(table, word(config, BLOCK))
+        work = word(config, STREAMS) * blocks * (expected * word(config, COLUMNS) + 16)
+        split(job, threads, work, 1 + 2 * word(config, BLOCK) // (expected + 1))  # a tile pays for being copied
 
     return Window(geometry, workspace, views, tile, visible, plan_streams)
