@@ -30,7 +30,7 @@ SKIP_MS = 200.0
 CHUNK_MS = 50.0
 SAMPLE = 2000  # neurons of a raster
 
-REFERENCE = "benchmark 2 of Brette et al. (2007) in Brian 2.9, ten seeds: docs/benchmarks/balanced_reference.py"
+REFERENCE = "benchmark 2, Brette et al. (2007), p. 393, in Brian 2.9, ten seeds: docs/benchmarks/balanced_reference.py"
 REFERENCE_RATE, REFERENCE_CV = (5.61, 0.17), (0.502, 0.011)  # mean and standard deviation over seeds
 
 
