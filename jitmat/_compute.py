@@ -13,6 +13,7 @@ from jax.core import Tracer
 
 from . import _products as primitives
 from . import config
+from ._constants import made_once
 from ._pattern import Pattern
 from ._seed import array_seed, is_data, python_seed, random_seed, seed_words
 from ._spikes import unwrap
@@ -98,11 +99,10 @@ def check_weight(weight):
     return mantissa.reshape(()), unit
 
 
-@functools.lru_cache(maxsize=1024)
+@made_once
 def _python_scalar(kind, value, x64):
-    """A Python number as a JAX scalar, made once so that eager products need not copy it again."""
-    with jax.ensure_compile_time_eval():
-        return jnp.asarray(value)
+    """A Python number as a JAX scalar."""
+    return value
 
 
 def split_unit(x):

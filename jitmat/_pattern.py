@@ -6,9 +6,9 @@ import dataclasses
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from ._constants import made_once
 from ._walk import get_walk
 
 MOST_STREAMS = 1 << 32
@@ -57,16 +57,15 @@ class Pattern:
         length = get_walk(self.walk).block_length(self.walked_length)
         return Block(self.walk, length, streams, positions, self.diagonal)
 
-    @functools.cached_property
+    @property
     def offset(self) -> jax.Array:
         """First stream and the two words, low and high, of the first position: the kernels' operand."""
         return _offset(*(self.origin if self.corder else self.origin[::-1]))
 
 
-@functools.lru_cache(maxsize=1024)
+@made_once
 def _offset(stream, position):
-    with jax.ensure_compile_time_eval():
-        return jnp.asarray(np.array([stream, position & 0xFFFFFFFF, position >> 32], np.uint32))
+    return np.array([stream, position & 0xFFFFFFFF, position >> 32], np.uint32)
 
 
 def make_pattern(shape, corder, walk, diagonal=True) -> Pattern:

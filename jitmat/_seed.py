@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 import secrets
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from ._constants import made_once
 
 LEAST, MOST = -(1 << 63), (1 << 64) - 1
 
@@ -64,9 +65,8 @@ def array_seed(seed: jax.Array) -> jax.Array:
     return jnp.stack([high.astype(jnp.uint32), low.astype(jnp.uint32)])
 
 
-@functools.lru_cache(maxsize=4096)
-def seed_words(seed: int) -> jax.Array:
+@made_once
+def seed_words(seed: int):
     """The two words (high, low) of a checked Python seed."""
     seed %= 1 << 64
-    with jax.ensure_compile_time_eval():
-        return jnp.asarray(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
+    return np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)

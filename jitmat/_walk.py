@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from . import _words as words
+from ._constants import made_once
 from ._thresholds import LO, SIZE, TABLE, THRESHOLDS, bernoulli_table
 
 C = tuple(np.uint32(c) for c in (0x85EBCA6B, 0xC2B2AE35, 0x27D4EB2F, 0x165667B1, 0xD1B54A33, 0x7FEB352D))
@@ -91,11 +90,10 @@ def get_walk(name: str):
     return WALKS[name]
 
 
-@functools.lru_cache(maxsize=1024)
-def device_table(walk: str, prob: float, length: int) -> jax.Array:
-    """The table as a JAX array, made once per (prob, length) so that eager products need not copy it again."""
-    with jax.ensure_compile_time_eval():
-        return jnp.asarray(WALKS[walk].table(prob, length))
+@made_once
+def device_table(walk: str, prob: float, length: int):
+    """The table of a concrete `prob`."""
+    return WALKS[walk].table(prob, length)
 
 
 def traced_table(walk: str, prob, length: int):
