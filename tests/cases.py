@@ -5,6 +5,10 @@ import itertools
 import jax.numpy as jnp
 import numpy as np
 
+from jitmat import jitsmv_p
+
+BACKENDS = jitsmv_p.available_backends()  # of this platform
+COMPILED = next(backend for backend in BACKENDS if backend != "jax")
 LENGTHS = (0, 1, 511, 512, 513, 877, 878, 1000, 4000, 4096, 5000)  # of the walked axis
 STREAMS = (0, 1, 7, 70, 300)
 PROBS = (0.0, 1e-4, 0.003, 0.1, 0.3, 0.7, 0.99, 1.0)

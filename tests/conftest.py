@@ -2,6 +2,7 @@
 
 import jax
 import pytest
+from cases import BACKENDS
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -22,7 +23,7 @@ def x64(request):
         yield request.param
 
 
-@pytest.fixture(params=["numba", "jax"])
+@pytest.fixture(params=BACKENDS)
 def backend(request):
-    """Run a test on both backends of a CPU."""
+    """Run a test on every backend of this platform."""
     return request.param

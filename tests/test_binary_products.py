@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from cases import SEEDS
+from cases import BACKENDS, SEEDS
 
 import jitmat
 from jitmat import JITScalarMatrix, Spikes
@@ -45,7 +45,7 @@ def test_both_backends_count_alike():
     for corder in (False, True):
         by_backend = [
             np.asarray(JITScalarMatrix(0.1, 0.3, 5, shape=shape, corder=corder, backend=backend) @ events)
-            for backend in ("numba", "jax")
+            for backend in BACKENDS
         ]
         np.testing.assert_array_equal(*by_backend)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from cases import AXES, LENGTHS, PROBS, SEEDS, covering, grid, name_of, operand, shape_of
+from cases import AXES, COMPILED, LENGTHS, PROBS, SEEDS, covering, grid, name_of, operand, shape_of
 
 import jitmat
 from jitmat import JITScalarMatrix
@@ -144,7 +144,7 @@ WINDOWS = [(0, 70, 0, 1000), (3, 5, 1, 999), (69, 1, 1023, 1), (10, 20, 500, 700
 @pytest.mark.parametrize("corder", [False, True])
 @pytest.mark.parametrize(
     ("where", "backend"),
-    [(where, "numba") for where in WINDOWS] + [(where, "jax") for where in WINDOWS[1::4]],
+    [(where, COMPILED) for where in WINDOWS] + [(where, "jax") for where in WINDOWS[1::4]],
     ids=str,
 )
 def test_a_window_is_that_block_of_the_whole(where, corder, backend):

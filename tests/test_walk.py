@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+from cases import COMPILED
 
 from jitmat import JITScalarMatrix
 from jitmat._pattern import Block
@@ -85,8 +86,8 @@ def golden_matrix(case, backend):
 
 
 @pytest.mark.parametrize("case", GOLDEN["matrices"], ids=name_matrix)
-def test_numba_draws_the_golden_matrix(case):
-    W = golden_matrix(case, "numba")
+def test_the_compiled_kernels_draw_the_golden_matrix(case):
+    W = golden_matrix(case, COMPILED)
     check_matrix(W.todense(), case)
     check_matrix(W.tocsr().toarray(), case)
 
