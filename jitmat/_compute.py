@@ -17,7 +17,7 @@ from ._constants import made_once
 from ._pattern import Pattern
 from ._seed import array_seed, is_data, python_seed, random_seed, seed_words
 from ._spikes import unwrap
-from ._walk import device_table, traced_table
+from ._walk import check_range, device_table, traced_table
 
 
 class Connectivity(NamedTuple):
@@ -51,7 +51,7 @@ def check_prob(prob):
             raise ValueError(f"prob must be a scalar, got shape {prob.shape}: use jax.vmap over several")
         if isinstance(prob, Tracer):
             return prob
-        _check_range(float(prob))
+        check_range(float(prob))
         return prob
     if isinstance(prob, bool | np.bool_ | str) or np.ndim(prob) != 0 or isinstance(prob, complex | np.complexfloating):
         raise TypeError(f"prob must be a real number in [0, 1], got {prob!r}")
@@ -59,13 +59,8 @@ def check_prob(prob):
         value = float(prob)
     except (TypeError, ValueError):
         raise TypeError(f"prob must be a real number in [0, 1], got {prob!r}") from None
-    _check_range(value)
+    check_range(value)
     return value
-
-
-def _check_range(value):
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"prob must lie in [0, 1], got {value}")
 
 
 def check_seed(seed):

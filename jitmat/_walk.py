@@ -90,6 +90,12 @@ def get_walk(name: str):
     return WALKS[name]
 
 
+def check_range(prob: float):
+    """Refuse what is no probability."""
+    if not 0.0 <= prob <= 1.0:
+        raise ValueError(f"prob must lie in [0, 1], got {prob}")
+
+
 @made_once
 def device_table(walk: str, prob: float, length: int):
     """The table of a concrete `prob`."""
@@ -101,8 +107,7 @@ def traced_table(walk: str, prob, length: int):
 
     def on_host(value):
         value = float(value)
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"prob must lie in [0, 1], got {value}")
+        check_range(value)
         return WALKS[walk].table(value, length)
 
     shape = jax.ShapeDtypeStruct((WALKS[walk].table_length,), jnp.uint32)
