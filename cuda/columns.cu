@@ -22,14 +22,12 @@ struct Lanes {
 // Calls f(j) for every position j of the stream inside the window, on the ACROSS lanes of a part of the warp.
 template <class F>
 __device__ __forceinline__ void each_position(const Walk& walk, i64 start, i64 length, const Lanes& l, F f) {
-  Walk piece = walk;
-  for (u32 base = 0; base < walk.count; base += 32) {
-    i64 mine = -1;
-    piece.count = min(walk.count, base + 32);
-    piece.visit<32>(base + l.lane, [&](Walk::Spot spot) {
-      const i64 j = start + spot.index();
-      if (j < length) mine = j;
-    });
+  auto cursor = walk.template cursor<32>(l.lane);
+  for (;;) {
+    Walk::Spot spot;
+    const bool here = cursor.next(spot);
+    if (!__any_sync(0xFFFFFFFFu, here)) break;
+    const i64 j = here ? start + spot.index() : -1, mine = j < length ? j : -1;
 #pragma unroll 8
     for (int i = 0; i < ACROSS; i++) {
       const i64 j = __shfl_sync(0xFFFFFFFFu, mine, i * (32 / ACROSS) + l.part);
@@ -42,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 gather_columns(const u32* table, const u32* seed, const u32* offset, const X* x, Y* out, i64 streams, i64 length,
                i64 columns, const u32* flags, i64 flag_count, i64 least) {
   if (flags && tensor_turn(table, flags, flag_count, least)) return;
-  const Window window(seed, offset, length);
+  const Window window(table, seed, offset, length);
   const Lanes l(columns);
   for (i64 s = (i64)blockIdx.x * WARPS + threadIdx.x / 32; s < streams; s += (i64)gridDim.x * WARPS) {
     Y sum[WIDE] = {};
@@ -67,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 scatter_columns(const u32* table, const u32* seed, const u32* offset, const X* x, Y* y, i64 streams, i64 length,
                 i64 columns, const u32* flags, i64 flag_count, i64 least) {
   if (flags && tensor_turn(table, flags, flag_count, least)) return;
-  const Window window(seed, offset, length);
+  const Window window(table, seed, offset, length);
   const Lanes l(columns);
   for (i64 s = (i64)blockIdx.x * WARPS + threadIdx.x / 32; s < streams; s += (i64)gridDim.x * WARPS) {
     Y value[WIDE];

@@ -18,19 +18,19 @@ fixed(const u32* table, const u32* seed, const u32* offset, const float* x, floa
   __shared__ Order order;
   __shared__ u16 counts[ROWS], sorted[ROWS];
   __shared__ u32 top;
-  u32 *low = (u32*)memory, *high = low + Walk::size;
-  const Window window(seed, offset, length);
+  const Window window(table, seed, offset, length);
+  u32 *low = (u32*)memory, *high = low + window.size;
   if (blockIdx.x >= window.blocks) return;
   const u32 block = window.block + blockIdx.x;
-  const i64 start = window.start(block), from = start < 0 ? -start : 0, to = min((i64)Walk::size, length - start);
+  const i64 start = window.start(block), from = start < 0 ? -start : 0, to = min((i64)window.size, length - start);
   const i64 begin = share(streams, blockIdx.y, gridDim.y), end = share(streams, blockIdx.y + 1, gridDim.y);
   float* out = parts + blockIdx.y * length + start;
-  for (u32 i = threadIdx.x; i < 2 * Walk::size; i += THREADS) low[i] = 0;
+  for (u32 i = threadIdx.x; i < 2 * window.size; i += THREADS) low[i] = 0;
   for (i64 i = from + threadIdx.x; i < to; i += THREADS) out[i] = 0;
 
   // About 8 addends to a position between two flushes. There is room for 64: a Poisson count of mean 8 goes
   // beyond that with probability 1e-35.
-  const u32 typical = max(1u, table[LO] + table[GUIDE + 128]), piece = 8 * Walk::size / typical;
+  const u32 typical = max(1u, Walk::typical(table)), piece = max(1u, 8 * window.size / typical);
   for (i64 first = begin; first < end; first += piece) {
     const i64 last = min(first + piece, end);
     bool strange = false;
@@ -79,7 +79,7 @@ fixed(const u32* table, const u32* seed, const u32* offset, const float* x, floa
         if (sum) out[i] += (float)(sum * down);
       }
       __syncthreads();
-      for (u32 i = threadIdx.x; i < 2 * Walk::size; i += THREADS) low[i] = 0;
+      for (u32 i = threadIdx.x; i < 2 * window.size; i += THREADS) low[i] = 0;
       upper = lower;
       if (upper == 1) break;
       __syncthreads();

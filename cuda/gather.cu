@@ -8,17 +8,17 @@
 constexpr bool MASK = sizeof(X) == 1;
 
 // The block of x that begins at `start`, zeros outside the window. A mask becomes 0 and 1, and is counted.
-__device__ __forceinline__ void load_tile(X* tile, const X* x, i64 start, i64 length, u32* active) {
+__device__ __forceinline__ void load_tile(X* tile, u32 size, const X* x, i64 start, i64 length, u32* active) {
   if (!MASK) {
-    for (u32 i = threadIdx.x; i < Walk::size; i += THREADS) {
+    for (u32 i = threadIdx.x; i < size; i += THREADS) {
       const i64 j = start + i;
       tile[i] = j >= 0 && j < length ? x[j] : X(0);
     }
     return;
   }
-  const bool whole = start >= 0 && start + (i64)Walk::size <= length && ((u64)(x + start) & 15) == 0;
+  const bool whole = start >= 0 && start + (i64)size <= length && ((u64)(x + start) & 15) == 0;
   u32 found = 0;
-  for (u32 i = threadIdx.x; i < Walk::size / 16; i += THREADS) {
+  for (u32 i = threadIdx.x; i < size / 16; i += THREADS) {
     u32 words[4] = {};
     if (whole) {
       const uint4 v = ((const uint4*)(x + start))[i];
@@ -44,46 +44,51 @@ extern "C" __global__ void __launch_bounds__(THREADS, MINBLOCKS)
 gather(const u32* table_, const u32* seed, const u32* offset, const X* x, Y* out, i64 streams, i64 length, i64 rows_) {
   extern __shared__ u64 memory[];
   __shared__ Order order;
-  __shared__ u32 table[TABLE], active, listed;
+  __shared__ u32 table[Walk::table_words], active, listed;
+  const Window window(table_, seed, offset, length);
+  const u32 tile_size = (window.size + 15) / 16 * 16;  // with elements that no position has
   X* tile = (X*)memory;
-  Y* sums = (Y*)(tile + (TILE ? Walk::size : 0));
+  Y* sums = (Y*)(tile + (TILE ? tile_size : 0));
   u16 *counts = (u16*)(sums + rows_), *sorted = counts + rows_;
   u16* events = sorted + rows_;  // positions of a mask's few active entries
 
-  const Window window(seed, offset, length);
   const i64 row0 = blockIdx.x * rows_;
   const u32 rows = min(rows_, streams - row0);
   const u32 begin = share(window.blocks, blockIdx.y, gridDim.y), end = share(window.blocks, blockIdx.y + 1, gridDim.y);
 #pragma unroll
-  for (u32 i = threadIdx.x; i < TABLE; i += THREADS) table[i] = table_[i];
+  for (u32 i = threadIdx.x; i < Walk::table_words; i += THREADS) table[i] = table_[i];
   for (u32 i = threadIdx.x; i < rows; i += THREADS) sums[i] = 0;
   auto stream = [&](u32 row) { return window.stream + (u32)(row0 + row); };
   auto all = [](u32) { return true; };
 
   for (u32 block = window.block + begin; block < window.block + end; block++) {
     const i64 start = window.start(block);
-    u32 n = 1, few = 0;
+    u32 n = 1;
     if (MASK && TILE) {
       if (threadIdx.x == 0) active = listed = 0;
       __syncthreads();
     }
-    if (TILE) load_tile(tile, x, start, length, &active);
+    if (TILE) load_tile(tile, tile_size, x, start, length, &active);
     if (MASK && TILE) {
       __syncthreads();
       n = active;
       if (n == 0) continue;
-      // A test of one position costs about as much as drawing one.
-      few = min((table[LO] + table[GUIDE + 128]) * 3 / 4, (u32)EVENTS);
-      if (n <= few)
-        for (u32 i = threadIdx.x; i < Walk::size; i += THREADS)
-          if (tile[i]) events[atomicAdd(&listed, 1)] = i;
     }
+#if EVENTS  // a test of one position costs about as much as drawing one
+    const u32 few = TILE ? min(Walk::typical(table) * 3 / 4, (u32)EVENTS) : 0;
+    if (n <= few)
+      for (u32 i = threadIdx.x; i < window.size; i += THREADS)
+        if (tile[i]) events[atomicAdd(&listed, 1)] = i;
+#endif
     auto add = [&](u32 row, bool on, const Walk& walk, u32 lane) {
       Y sum = 0;
-      if (MASK && TILE && n <= few) {
+#if EVENTS
+      if (n <= few) {
         const auto inverse = walk.inverse();
         for (u32 i = lane; i < n; i += LANES) sum += inverse.holds(events[i]);
-      } else {
+      } else
+#endif
+      {
         auto take = [&](Walk::Spot spot) {
           if (TILE) {
             sum += spot.in(tile);

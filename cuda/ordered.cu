@@ -12,15 +12,14 @@ ordered(const u32* table, const u32* seed, const u32* offset, const X* x, Y* par
   if (flags && tensor_turn(table, flags, flag_count, least)) return;
   constexpr u32 HELD = 8, WARPS = THREADS / 32;
   extern __shared__ u64 memory[];
-  __shared__ u16 held[HELD][THREADS];
-  __shared__ u32 most;
-  const Window window(seed, offset, length);
+  __shared__ Walk::Place held[HELD][THREADS];
+  const Window window(table, seed, offset, length);
   if (blockIdx.x >= window.blocks) return;
   const u32 block = window.block + blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const i64 start = window.start(block);
   const i64 begin = share(streams, blockIdx.y, gridDim.y), end = share(streams, blockIdx.y + 1, gridDim.y);
   Y* tile = (Y*)memory;
-  const i64 from = start < 0 ? -start : 0, to = min((i64)Walk::size, length - start);
+  const i64 from = start < 0 ? -start : 0, to = min((i64)window.size, length - start);
   for (i64 column = blockIdx.z; column < columns; column += gridDim.z) {
     Y* out = parts + blockIdx.y * length * columns + column;  // of this slot
     for (i64 i = from + threadIdx.x; i < to; i += THREADS) {
@@ -30,17 +29,13 @@ ordered(const u32* table, const u32* seed, const u32* offset, const X* x, Y* par
     for (i64 first = begin; first < end; first += WARPS) {
       const i64 s = first + warp;
       const Y value = s < end ? Y(x[s * columns + column]) : Y(0);
-      Walk walk(table, window.seed, window.stream + (u32)s, block);
-      const u32 count = value != Y(0) ? walk.count : 0;
-      if (threadIdx.x == 0) most = 0;
-      __syncthreads();
-      if (lane == 0) atomicMax(&most, count);
-      __syncthreads();
-      const u32 longest = most;
-      for (u32 base = 0; base < longest; base += 32 * HELD) {
+      const u32 stream = window.stream + (u32)s;
+      const Walk walk(value != Y(0) ? Walk::count_of(table, window.seed, stream, block) : 0, table, window.seed,
+                      stream, block);
+      auto cursor = walk.template cursor<32>(lane);
+      for (bool more = true; __syncthreads_or(more);) {
         u32 n = 0;
-        walk.count = min(count, base + 32 * HELD);
-        walk.visit<32>(base + lane, [&](Walk::Spot spot) { held[n++][threadIdx.x] = spot.index(); });
+        for (Walk::Spot spot; n < HELD && (more = cursor.next(spot));) held[n++][threadIdx.x] = spot.index();
         for (u32 turn = 0; turn < WARPS; turn++) {
           if (turn == warp) {
             for (u32 i = 0; i < n; i++) {

@@ -64,13 +64,13 @@ __device__ __forceinline__ void add_rows(Order& order, u16* counts, u16* sorted,
   each_stream<lanes>(order, counts, sorted, table, window.seed, block, rows, stream, active, add);
 }
 
-__device__ __forceinline__ void clear(Y* tile) {
-  for (u32 i = threadIdx.x; i < Walk::size * sizeof(Y) / 16; i += THREADS) ((uint4*)tile)[i] = make_uint4(0, 0, 0, 0);
+__device__ __forceinline__ void clear(Y* tile, u32 size) {
+  for (u32 i = threadIdx.x; i < (size * sizeof(Y) + 15) / 16; i += THREADS) ((uint4*)tile)[i] = make_uint4(0, 0, 0, 0);
 }
 
 __device__ __forceinline__ void flush(const Y* tile, const Window& window, u32 block, Y* y) {
   const i64 start = window.start(block);
-  for (u32 i = threadIdx.x; i < Walk::size; i += THREADS) {
+  for (u32 i = threadIdx.x; i < window.size; i += THREADS) {
     const i64 j = start + i;
     const Y value = tile[i];
     if (j < 0 || j >= window.length) continue;
@@ -90,7 +90,7 @@ scatter(const u32* table, const u32* seed, const u32* offset, const u32* list, c
   __shared__ u32 ends[SEGMENTS], chosen[ROWS];
   __shared__ u16 counts[ROWS], sorted[ROWS];
   Y* tile = (Y*)memory;
-  const Window window(seed, offset, length);
+  const Window window(table, seed, offset, length);
   if (blockIdx.x >= window.blocks) return;
   const u32 block = window.block + blockIdx.x;
 
@@ -108,9 +108,8 @@ scatter(const u32* table, const u32* seed, const u32* offset, const u32* list, c
   const u32 begin = share(total, blockIdx.y, gridDim.y), end = share(total, blockIdx.y + 1, gridDim.y);
   if (begin == end) return;
 
-  const u32 typical = table[LO] + table[GUIDE + 128];
-  const bool shared = TILE && (u64)(end - begin) * typical > Walk::size / 8;
-  if (shared) clear(tile);
+  const bool shared = TILE && (u64)(end - begin) * Walk::typical(table) > window.size / 8;
+  if (shared) clear(tile, window.size);
   for (u32 first = begin; first < end; first += ROWS) {
     const u32 rows = min(ROWS, end - first);
     __syncthreads();
@@ -144,11 +143,11 @@ scatter(const u32* table, const u32* seed, const u32* offset, const X* x, Y* y, 
   __shared__ Order order;
   __shared__ u16 counts[ROWS], sorted[ROWS];
   Y* tile = (Y*)memory;
-  const Window window(seed, offset, length);
+  const Window window(table, seed, offset, length);
   if (blockIdx.x >= window.blocks) return;
   const u32 block = window.block + blockIdx.x;
   const i64 begin = share(streams, blockIdx.y, gridDim.y), end = share(streams, blockIdx.y + 1, gridDim.y);
-  if (TILE) clear(tile);
+  if (TILE) clear(tile, window.size);
   __syncthreads();
   for (i64 first = begin; first < end; first += ROWS) {
     const u32 rows = min((i64)ROWS, end - first);

@@ -25,7 +25,7 @@ small(const u32* table_, const u32* seed, const u32* offset, const X* x, Y* y, i
   }
 #pragma unroll
   for (u32 i = threadIdx.x; i < TABLE; i += THREADS) table[i] = table_[i];
-  const Window window(seed, offset, length);
+  const Window window(table_, seed, offset, length);
   if (lane == 0) found[warp] = n;
   __syncthreads();
   u32 at = 0, total = 0;
@@ -45,8 +45,8 @@ small(const u32* table_, const u32* seed, const u32* offset, const X* x, Y* y, i
   const i64 first = (i64)blockIdx.x * POSITIONS, last = min(first + POSITIONS, length);
   Y sum = 0;
   for (i64 begin = first; begin < last;) {
-    const u32 block = (window.first + begin) >> Walk::bits;
-    const i64 start = window.start(block), end = min(last, start + (i64)Walk::size);
+    const u32 block = (window.first + begin) / window.size;
+    const i64 start = window.start(block), end = min(last, start + (i64)window.size);
     for (u32 base = warp * 32; base < total; base += THREADS) {
       const bool on = base + lane < total;
       const u32 s = on ? active[base + lane] : 0;

@@ -2,22 +2,22 @@
 // block's streams among the lanes of a thread block.
 #pragma once
 #include "walk.cuh"
-typedef Bernoulli<BITS, DIAGONAL> Walk;
 
 // seed: high and low word; offset: first stream, then low and high word of the first position.
 struct Window {
   u64 seed, first;
   i64 length;
-  u32 stream, block, blocks;
-  __device__ Window(const u32* seed_, const u32* offset, i64 length_) : length(length_) {
-    seed = mix64((u64)seed_[0] << 32 | seed_[1]);
+  u32 stream, block, blocks, size;  // size: positions in a block
+  __device__ Window(const u32* table, const u32* seed_, const u32* offset, i64 length_) : length(length_) {
+    seed = Walk::start(seed_[0], seed_[1]);
     stream = offset[0];
     first = (u64)offset[2] << 32 | offset[1];
-    block = first >> Walk::bits;
-    blocks = (u32)((first + length - 1) >> Walk::bits) - block + 1;
+    size = Walk::size_of(table);
+    block = first / size;
+    blocks = (u32)((first + length - 1) / size) - block + 1;
   }
   // Where a block starts, counted from the window's first position: below 0 when it starts before it.
-  __device__ i64 start(u32 block) const { return (i64)(((u64)block << Walk::bits) - first); }
+  __device__ i64 start(u32 block) const { return (i64)((u64)block * size - first); }
 };
 
 // Where the share of `i` begins when `of` take about the same of n, the last ones one more.
@@ -56,25 +56,27 @@ struct Order {
 template <int lanes, class Stream, class Active, class Body>
 __device__ __forceinline__ void each_stream(Order& order, u16* counts, u16* sorted, const u32* table, u64 seed,
                                             u32 block, u32 rows, Stream stream, Active active, Body body) {
-  if (lanes == 32) {  // nothing to sort: the lanes of a warp have one count
+  constexpr u32 groups = 32 / lanes;
+  const u32 lane = threadIdx.x % lanes, group = threadIdx.x % 32 / lanes;
+  auto count_of = [&](u32 row) { return active(row) ? Walk::count_of(table, seed, stream(row), block) : 0; };
+  if (lanes == 32 || !Walk::counted) {  // nothing to sort: the lanes of a warp have one count, or nobody knows it
     __syncthreads();
-    for (u32 row = threadIdx.x / 32; row < rows; row += blockDim.x / 32) {
-      const u32 count = active(row) ? Walk::count_of(table, seed, stream(row), block) : 0;
-      body(row, true, Walk(count, seed, stream(row), block), threadIdx.x % 32);
+    for (u32 first = threadIdx.x / 32 * groups; first < rows; first += blockDim.x / 32 * groups) {
+      const bool on = first + group < rows;
+      const u32 row = on ? first + group : 0;
+      body(row, on, Walk(on ? count_of(row) : 0, table, seed, stream(row), block), lane);
     }
     __syncthreads();
     return;
   }
-  constexpr u32 groups = 32 / lanes;
-  const u32 lane = threadIdx.x % lanes, group = threadIdx.x % 32 / lanes;
   for (u32 i = threadIdx.x; i < Order::bins; i += blockDim.x) order.ends[i] = 0;
   __syncthreads();
-  const u32 lo = table[LO], span = table[SIZE] + 1;
+  const u32 lo = Walk::least(table), span = Walk::most(table) - lo + 1;
   int shift = 0;
   while (span >> shift >= Order::bins) shift++;
   auto bin = [&](u32 count) { return Order::bins - 1 - (count < lo ? 0 : (count - lo) >> shift); };
   for (u32 row = threadIdx.x; row < rows; row += blockDim.x) {
-    const u32 count = active(row) ? Walk::count_of(table, seed, stream(row), block) : 0;
+    const u32 count = count_of(row);
     counts[row] = count;
     atomicAdd(&order.ends[bin(count)], 1);
   }
@@ -95,7 +97,7 @@ __device__ __forceinline__ void each_stream(Order& order, u16* counts, u16* sort
     i = __shfl_sync(0xFFFFFFFFu, i, 0) + group;
     if (i - group >= rows) break;
     const u32 row = i < rows ? sorted[i] : 0;
-    body(row, i < rows, Walk(i < rows ? counts[row] : 0, seed, stream(row), block), lane);
+    body(row, i < rows, Walk(i < rows ? counts[row] : 0, table, seed, stream(row), block), lane);
   }
   __syncthreads();
 }

@@ -188,7 +188,7 @@ gather_tensor(const u32* table, const u32* seed, const u32* offset, const uint4*
   __shared__ Order order;
   __shared__ u16 counts[MS], sorted[MS];
   u32* bits = (u32*)memory;
-  const Window window(seed, offset, length);
+  const Window window(table, seed, offset, length);
   const Warp warp;
   const i64 row0 = (i64)blockIdx.x * MS;
   const u32 rows = min((i64)MS, streams - row0);
@@ -246,7 +246,7 @@ scatter_tensor(const u32* table, const u32* seed, const u32* offset, const uint4
   __shared__ Order order;
   __shared__ u16 counts[MS], sorted[MS];
   u32* bits = (u32*)memory;  // bit s % 32 of word (s / 32, position)
-  const Window window(seed, offset, length);
+  const Window window(table, seed, offset, length);
   if (blockIdx.x / PIECES >= window.blocks) return;
   const Warp warp;
   const u32 block = window.block + blockIdx.x / PIECES, base = blockIdx.x % PIECES * WIDTH;

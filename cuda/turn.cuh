@@ -7,5 +7,5 @@
 __device__ __forceinline__ bool tensor_turn(const u32* table, const u32* flags, i64 count, i64 least) {
   bool strange = false;
   for (i64 i = threadIdx.x; i < count; i += blockDim.x) strange |= flags[i] != 0;
-  return !__syncthreads_or(strange) && table[LO] + table[GUIDE + 128] >= least;
+  return !__syncthreads_or(strange) && (i64)Walk::typical(table) >= least;
 }

@@ -1,5 +1,5 @@
 // The beginning and the end of a product in pieces.
-#include "walk.cuh"
+#include "base.cuh"
 
 extern "C" __global__ void __launch_bounds__(256) zero(Y* y, i64 size) {
   for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < size; i += (i64)gridDim.x * 256) y[i] = 0;

@@ -12,7 +12,7 @@ from ._seed import python_seed
 def seed(text: str) -> int:
     """A seed of a matrix."""
     try:
-        return python_seed(int(text))
+        return python_seed(int(text), 64)
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be an integer in [-2^63, 2^64), got {text!r}") from None
 

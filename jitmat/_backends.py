@@ -32,9 +32,10 @@ def run_cuda(kernel: str, block, operands, out: jax.ShapeDtypeStruct, determinis
         return run_jax(kernel, block, operands, out, deterministic)
     table, seed, offset, x = operands
     geometry = {
+        "walk": block.walk,
+        "size": block.block_length,
         "streams": block.streams,
         "length": block.positions,
-        "bits": block.block_length.bit_length() - 1,
         "diagonal": block.diagonal,
     }
     if kernel in ("gather", "scatter"):

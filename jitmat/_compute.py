@@ -17,7 +17,7 @@ from ._constants import made_once
 from ._pattern import Pattern
 from ._seed import array_seed, is_data, python_seed, random_seed, seed_words
 from ._spikes import unwrap
-from ._walk import check_range, device_table, traced_table
+from ._walk import check_range, device_table, get_walk, traced_table
 
 
 class Connectivity(NamedTuple):
@@ -42,8 +42,8 @@ class Connectivity(NamedTuple):
         return table, words, self.pattern.offset
 
 
-def check_prob(prob):
-    """A probability as a float, or the JAX array that was given."""
+def check_prob(prob, walk):
+    """A probability that a walk can draw, as a float or the JAX array that was given."""
     if is_data(prob):
         if not jnp.issubdtype(prob.dtype, jnp.floating):
             raise TypeError(f"prob must be a real number, got an array of {prob.dtype}")
@@ -51,7 +51,7 @@ def check_prob(prob):
             raise ValueError(f"prob must be a scalar, got shape {prob.shape}: use jax.vmap over several")
         if isinstance(prob, Tracer):
             return prob
-        check_range(float(prob))
+        check_range(float(prob), walk)
         return prob
     if isinstance(prob, bool | np.bool_ | str) or np.ndim(prob) != 0 or isinstance(prob, complex | np.complexfloating):
         raise TypeError(f"prob must be a real number in [0, 1], got {prob!r}")
@@ -59,15 +59,16 @@ def check_prob(prob):
         value = float(prob)
     except (TypeError, ValueError):
         raise TypeError(f"prob must be a real number in [0, 1], got {prob!r}") from None
-    check_range(value)
+    check_range(value, walk)
     return value
 
 
-def check_seed(seed):
-    """A seed as an int, or as two words when it is data; None draws one."""
+def check_seed(seed, walk):
+    """A seed of a walk as an int, or as two words when it is data; None draws one."""
+    bits = get_walk(walk).seed_bits
     if seed is None:
-        return random_seed()
-    return array_seed(seed) if is_data(seed) else python_seed(seed)
+        return random_seed(bits)
+    return array_seed(seed, bits) if is_data(seed) else python_seed(seed, bits)
 
 
 def check_weight(weight):

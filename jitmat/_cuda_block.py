@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._cuda_launch import Launch
+from ._walk import get_walk
 
 _C = {"float32": "float", "float64": "double", "int32": "u32", "uint32": "u32", "int64": "u64", "uint8": "u8"}
 STATIC = 6 * 1024  # bytes of shared memory that a kernel takes beside its tile, at most
@@ -18,9 +19,10 @@ def integer(value: int):
 
 
 class Block(NamedTuple):
+    kind: str  # of walk
+    size: int  # positions of one of its blocks
     streams: int
     length: int
-    bits: int
     diagonal: bool
     columns: int
     operand: np.dtype
@@ -32,11 +34,11 @@ class Block(NamedTuple):
 
     @property
     def walk(self):
-        return walk(self.bits, self.diagonal)
+        return walk(self.kind, self.size, self.diagonal)
 
     @property
-    def size(self):
-        return 1 << self.bits
+    def random_access(self):
+        return get_walk(self.kind).random_access
 
     @property
     def blocks(self):
@@ -44,17 +46,24 @@ class Block(NamedTuple):
         return -(-self.length // self.size)
 
     @property
+    def touched(self):
+        """Blocks that the window touches at most."""
+        return touched(self.length, self.size)
+
+    @property
     def exact(self):
         return self.result.kind != "f"
 
 
-def walk(bits, diagonal):
-    return f"BITS={bits}", f"DIAGONAL={'true' if diagonal else 'false'}"
+def walk(kind, size, diagonal):
+    """What selects the walk in `walk.cuh`."""
+    chosen = f"BITS={size.bit_length() - 1}" if get_walk(kind).random_access else f"{kind.upper()}=1"
+    return chosen, f"DIAGONAL={'true' if diagonal else 'false'}"
 
 
-def blocks_of(length, bits):
+def touched(length, size):
     """Blocks that a window of this length touches at most."""
-    return ((length - 2) >> bits) + 2
+    return (length - 2) // size + 2
 
 
 def sum_parts(block: Block, parts: int, size: int):

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from . import _cuda_driver
-from ._cuda_block import OFFSET, SEED, STATIC, TABLE, Block, X, blocks_of, integer, sum_parts, zero
+from ._cuda_block import OFFSET, SEED, STATIC, TABLE, Block, X, integer, sum_parts, zero
 from ._cuda_launch import Launch
 from ._cuda_vectors import NO_FLAGS, ordered, ordered_launch
 
@@ -85,7 +85,7 @@ def _least(block: Block, gathers: bool) -> int:
 
 @functools.cache
 def plan_tensor(block: Block, gathers: bool, device: _cuda_driver.Device) -> Tensor | None:
-    if block.columns < 16 or device.capability < 80 or block.operand.name not in LEAST:
+    if not block.random_access or block.columns < 16 or device.capability < 80 or block.operand.name not in LEAST:
         return None
     tiles = 2 if block.columns <= 16 else 4 if block.columns <= 32 else 8
     groups = -(-block.columns // (8 * tiles))
@@ -136,7 +136,7 @@ def _tensor(block: Block, plan: Tensor, gathers: bool, in_order: bool):
     """Launches, scratch, the arguments by which the fallback knows its turn, and the number of partial results."""
     splits, vectors = (3, 4) if block.operand.kind == "f" else (1, 2)
     groups = -(-block.columns // (8 * plan.tiles))
-    tiles, blocks = groups * plan.tiles, blocks_of(block.length, block.bits)
+    tiles, blocks = groups * plan.tiles, block.touched
     slabs = blocks * block.size // 128 if gathers else -(-block.streams // plan.streams) * plan.streams // 128
     flag_count = min(264, -(-slabs * tiles * 32 // 256))
     many = plan.cut > 1 and (gathers or in_order)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from . import _cuda_driver
-from ._cuda_block import OFFSET, SEED, STATIC, TABLE, Block, X, blocks_of, integer, sum_parts, zero
+from ._cuda_block import OFFSET, SEED, STATIC, TABLE, Block, X, integer, sum_parts, zero
 from ._cuda_launch import Launch
 
 
@@ -46,10 +46,11 @@ def plan_gather(block: Block, device: _cuda_driver.Device) -> Gather:
 def gather(block: Block, deterministic):
     device = _cuda_driver.device()
     plan = plan_gather(block, device)
-    events = EVENTS if block.operand.itemsize == 1 else 0
-    shared = plan.rows * (block.result.itemsize + 4) + 2 * events
-    tile = shared + block.size * block.operand.itemsize + STATIC <= device.shared
-    shared += block.size * block.operand.itemsize if tile else 0
+    held = -(-block.size // 16) * 16 * block.operand.itemsize
+    shared = plan.rows * (block.result.itemsize + 4)
+    tile = shared + 2 * EVENTS + held + STATIC <= device.shared
+    events = EVENTS if block.operand.itemsize == 1 and block.random_access and tile else 0
+    shared += 2 * events + (held if tile else 0)
     defines = (
         *block.walk, *block.types, f"LANES={plan.lanes}", f"THREADS={plan.threads}", f"MINBLOCKS={plan.resident}",
         f"TILE={'true' if tile else 'false'}", f"EVENTS={events}",
@@ -96,7 +97,7 @@ def _small(block: Block):
 
 @functools.cache
 def plan_fixed(block: Block, device: _cuda_driver.Device) -> Scatter:
-    threads, resident = (1024, 1) if block.bits == 14 else (512, 2)
+    threads, resident = (1024, 1) if 8 * block.size + STATIC > device.shared_all // 2 else (512, 2)
     room = resident * device.multiprocessors
     return Scatter(threads, resident, 0, max(1, min(room // block.blocks, -(-block.streams // 8))))
 
@@ -104,7 +105,7 @@ def plan_fixed(block: Block, device: _cuda_driver.Device) -> Scatter:
 def _fixed(block: Block, shared):
     plan = plan_fixed(block, _cuda_driver.device())
     defines = (*block.walk, f"THREADS={plan.threads}", f"MINBLOCKS={plan.resident}")
-    grid = (blocks_of(block.length, block.bits), plan.slots)
+    grid = (block.touched, plan.slots)
     arguments = [TABLE, SEED, OFFSET, X, (0, 4 + (plan.slots > 1)), integer(block.streams), integer(block.length)]
     launch = Launch("fixed", defines, "fixed", grid, plan.threads, shared, arguments)
     if plan.slots == 1:
@@ -115,7 +116,7 @@ def _fixed(block: Block, shared):
 
 def scatter(block: Block, deterministic):
     device = _cuda_driver.device()
-    if block.streams <= SMALL_STREAMS and block.streams * block.length <= SMALL:
+    if block.random_access and block.streams <= SMALL_STREAMS and block.streams * block.length <= SMALL:
         return _small(block)
     if block.operand.name == "float32" and 8 * block.size + 3 * STATIC <= device.shared:
         return _fixed(block, 8 * block.size)
@@ -123,13 +124,13 @@ def scatter(block: Block, deterministic):
         return ordered(block)
     plan = plan_scatter(block, device)
     counts = block.operand.itemsize == 1
-    shared = block.size * block.result.itemsize
+    shared = -(-block.size // 4) * 4 * block.result.itemsize
     tile = shared + 4 * STATIC <= device.shared
     defines = (
         *block.walk, *block.types, f"LANES={plan.lanes}", f"THREADS={plan.threads}", f"MINBLOCKS={plan.resident}",
         f"TILE={'true' if tile else 'false'}", f"COUNTS={int(counts)}",
     )  # fmt: skip
-    grid = (blocks_of(block.length, block.bits), plan.slots)
+    grid = (block.touched, plan.slots)
     sizes = [integer(block.streams), integer(block.length)]
     shared = shared if tile else 0
     if not counts:
@@ -153,7 +154,7 @@ NO_FLAGS = (integer(0), integer(0), integer(0))  # nobody else stands ready
 
 def ordered(block: Block):
     """The scatter whose order of addition is fixed: slots in parallel, each in its own copy of the result."""
-    blocks = blocks_of(block.length, block.bits)
+    blocks = block.touched
     slots = max(1, min(2 * _cuda_driver.device().multiprocessors // (blocks * block.columns), -(-block.streams // 16)))
     out = (0, 4) if slots == 1 else (0, 5)
     launch = ordered_launch(block, slots, out, NO_FLAGS)
@@ -168,5 +169,5 @@ def ordered_launch(block: Block, slots, out, flags):
     tile = shared + 4 * STATIC <= _cuda_driver.device().shared
     defines = (*block.walk, *block.types, f"THREADS={threads}", f"TILE={'true' if tile else 'false'}")
     arguments = [TABLE, SEED, OFFSET, X, out, *map(integer, (block.streams, block.length, block.columns)), *flags]
-    grid = (blocks_of(block.length, block.bits), slots, min(block.columns, 1 << 15))
+    grid = (block.touched, slots, min(block.columns, 1 << 15))
     return Launch("ordered", defines, "ordered", grid, threads, shared if tile else 0, arguments)

@@ -19,7 +19,7 @@ def _connectivity(prob, seed, shape, transpose, corder, walk) -> Connectivity:
     corder = check_flag("corder", corder) is not transpose  # of the untransposed matrix
     plain = isinstance(shape, tuple) and all(type(size) is int for size in shape)
     pattern = (_pattern if plain else make_pattern)(shape, corder, walk)
-    return Connectivity(pattern.T if transpose else pattern, check_prob(prob), check_seed(seed))
+    return Connectivity(pattern.T if transpose else pattern, check_prob(prob, walk), check_seed(seed, walk))
 
 
 _pattern = functools.lru_cache(maxsize=1024)(make_pattern)
@@ -66,7 +66,7 @@ def jitsmv(weight, prob, vector, seed=None, *, shape, transpose=False, corder=Tr
         functions, that of `JITScalarMatrix` is False as in brainevent's classes:
         `JITScalarMatrix(w, p, s, shape=(m, n)) @ x` is `jitsmv(w, p, x, s, shape=(m, n), corder=False)`.
     walk : str
-        How the entries are drawn; "bernoulli".
+        How the entries are drawn, "bernoulli" or "renewal", as in `JITScalarMatrix`.
     backend : str, optional
         "numba", "jax" or "cuda_raw"; None takes the platform's default.
 

@@ -1,6 +1,6 @@
 """The kernels in plain JAX: for machines without numba or CUDA, and an independent check of both.
 
-Streams are taken in chunks, each chunk block by block and each block in steps of `STEP` entries, so that
+Streams are taken in chunks, each chunk block by block and each block some entries at a time, so that
 time grows with the nonzeros and memory stays small. The geometry is that of the compiled kernels: `offset`
 holds the first stream and, in two words (low, high), the first position.
 """
@@ -15,7 +15,6 @@ import numpy as np
 
 from ._walk import get_walk
 
-STEP = 128
 CHUNK = 1 << 18  # entries looked at together
 
 
@@ -25,26 +24,30 @@ def _visit(block, table, seed, offset, streams, init, visitor):
     block_length, length = block.block_length, block.positions
     first_block, start = walk.locate(offset[1], offset[2], block_length)
     numbers = offset[0] + streams.astype(jnp.uint32)
-    steps = (walk.most(table, block_length) + STEP - 1) // STEP
     blocks = -(-(length + block_length - 1) // block_length) if length else 0
 
     def visit(i, carry):
         number = first_block + i.astype(jnp.uint32)
         base = i.astype(jnp.int32) * block_length - start  # of the block in the window
 
-        def step(j, carry):
-            ks = (j * STEP).astype(jnp.uint32) + jnp.arange(STEP, dtype=jnp.uint32)
-            position, valid = walk.draw(table, seed, numbers, number, ks, block_length)
+        def step(state_carry):
+            state, position, valid = walk.draw(table, state_carry[0], block_length)
             index = base + position.astype(jnp.int32)
             valid &= (index >= 0) & (index < length)
             if not block.diagonal:
                 on_diagonal = walk.compose(number, position, block_length)
                 valid &= ~((on_diagonal[0] == 0) & (on_diagonal[1] == numbers[:, None]))
-            return visitor(carry, index, valid)
+            return state, visitor(state_carry[1], index, valid)
 
-        return jax.lax.fori_loop(jnp.int32(0), steps.astype(jnp.int32), step, carry)
+        state = walk.start(table, seed, numbers, number, block_length)
+        return jax.lax.while_loop(lambda both: walk.more(both[0], block_length), step, (state, carry))[1]
 
     return jax.lax.fori_loop(0, blocks, visit, init)
+
+
+def _width(block):
+    """Entries of a stream that are looked at together."""
+    return get_walk(block.walk).width
 
 
 def _by_chunks(block, width, one_chunk):
@@ -75,7 +78,7 @@ def gather(block, table, seed, offset, operand, out):
         init = jnp.zeros((streams.shape[0], columns), dtype)
         return _visit(block, table, seed, offset, streams, init, add)
 
-    return _by_chunks(block, STEP * columns, one_chunk)
+    return _by_chunks(block, _width(block) * columns, one_chunk)
 
 
 def scatter(block, table, seed, offset, operand, out):
@@ -83,7 +86,8 @@ def scatter(block, table, seed, offset, operand, out):
     columns, dtype = operand.shape[1], out.dtype
     if 0 in (block.streams, block.positions, columns):
         return jnp.zeros((block.positions, columns), dtype)
-    rows = max(1, min(block.streams, CHUNK // (STEP * columns)))
+    width = _width(block)
+    rows = max(1, min(block.streams, CHUNK // (width * columns)))
     chunks = -(-block.streams // rows)
     padded = jnp.zeros((chunks * rows, columns), dtype).at[: block.streams].set(operand.astype(dtype))
 
@@ -93,7 +97,7 @@ def scatter(block, table, seed, offset, operand, out):
 
         def add(result, index, valid):
             target = jnp.where(valid, index, block.positions)  # out of range: dropped
-            added = jnp.broadcast_to(values[:, None, :], (rows, STEP, columns))
+            added = jnp.broadcast_to(values[:, None, :], (rows, width, columns))
             return result.at[target].add(added, mode="drop")
 
         return _visit(block, table, seed, offset, streams, result, add), None
@@ -112,7 +116,7 @@ def count(block, table, seed, offset, _, out):
         add = lambda total, index, valid: total + valid.sum(axis=1, dtype=jnp.uint32)
         return _visit(block, table, seed, offset, streams, init, add)
 
-    return _by_chunks(block, STEP, one_chunk)
+    return _by_chunks(block, _width(block), one_chunk)
 
 
 def dense(block, table, seed, offset, _, out):
@@ -129,7 +133,7 @@ def dense(block, table, seed, offset, _, out):
         init = jnp.zeros((streams.shape[0], block.positions), jnp.uint8)
         return _visit(block, table, seed, offset, streams, init, mark)
 
-    return _by_chunks(block, max(STEP, block.positions), one_chunk)
+    return _by_chunks(block, max(_width(block), block.positions), one_chunk)
 
 
 def fill(block, table, seed, offset, starts, out):

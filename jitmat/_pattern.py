@@ -12,7 +12,6 @@ from ._constants import made_once
 from ._walk import get_walk
 
 MOST_STREAMS = 1 << 32
-MOST_POSITIONS = 1 << 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +69,7 @@ def _offset(stream, position):
 
 def make_pattern(shape, corder, walk, diagonal=True) -> Pattern:
     """The pattern of a whole matrix, its arguments checked."""
-    get_walk(walk)
+    most = get_walk(walk).most_positions
     try:
         rows, columns = (_size(size) for size in shape)
     except (TypeError, ValueError, OverflowError) as error:
@@ -79,10 +78,10 @@ def make_pattern(shape, corder, walk, diagonal=True) -> Pattern:
         raise ValueError(f"shape must be a pair of integers of at least 0, got {shape!r}")
     corder = check_flag("corder", corder)
     streams, positions = (rows, columns) if corder else (columns, rows)
-    if streams > MOST_STREAMS or positions > MOST_POSITIONS:
+    if streams > MOST_STREAMS or positions > most:
         raise ValueError(
-            f"at most 2^32 streams of 2^40 positions: shape {shape!r} with corder={corder} asks for {streams}"
-            f" of {positions}"
+            f"walk={walk!r} has at most 2^32 streams of 2^{most.bit_length() - 1} positions: shape {shape!r} with"
+            f" corder={corder} asks for {streams} of {positions}"
         )
     diagonal = check_flag("diagonal", diagonal)
     if not diagonal and rows != columns:

@@ -1,4 +1,4 @@
-"""Seeds: any integer in [-2^63, 2^64), taken modulo 2^64, the same with and without x64."""
+"""Seeds: any integer in [-2^63, 2^64), taken modulo 2^64, the same with and without x64; some walks take 32 bits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ._constants import made_once
-
-LEAST, MOST = -(1 << 63), (1 << 64) - 1
 
 
 def is_data(value) -> bool:
@@ -20,13 +19,13 @@ def is_data(value) -> bool:
     return isinstance(value, jax.Array)
 
 
-def random_seed() -> int:
+def random_seed(bits: int) -> int:
     """A seed from the operating system."""
-    return secrets.randbits(63)
+    return secrets.randbits(bits - 1)
 
 
-def python_seed(seed: Any) -> int:
-    """A seed given as a Python or NumPy integer, checked."""
+def python_seed(seed: Any, bits: int) -> int:
+    """A seed of so many bits, given as a Python or NumPy integer, checked."""
     if isinstance(seed, bool | np.bool_):
         raise TypeError(f"seed must be an integer, got the boolean {seed}")
     if isinstance(seed, np.ndarray) and seed.ndim != 0:
@@ -35,17 +34,21 @@ def python_seed(seed: Any) -> int:
         value = operator.index(seed.item() if isinstance(seed, np.ndarray) else seed)
     except TypeError:
         raise TypeError(f"seed must be an integer or a jax.random.key, got {seed!r}") from None
-    if not LEAST <= value <= MOST:
-        raise ValueError(f"seed must lie in [-2^63, 2^64), got {value}")
+    _check_range(value, bits)
     return value
+
+
+def _check_range(value: int, bits: int):
+    if not -(1 << (bits - 1)) <= value < 1 << bits:
+        raise ValueError(f"seed must lie in [-2^{bits - 1}, 2^{bits}), got {value}")
 
 
 _MANY = "for several matrices use jax.vmap over the seeds, or JITScalarMatrix.stack"
 
 
-def array_seed(seed: jax.Array) -> jax.Array:
+def array_seed(seed: jax.Array, bits: int) -> jax.Array:
     """The two words (high, low) of a seed given as a JAX integer or as a `jax.random.key`."""
-    if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
+    if bits == 64 and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
         words = jax.random.key_data(seed)
         if words.shape != (2,):
             raise ValueError(
@@ -53,9 +56,12 @@ def array_seed(seed: jax.Array) -> jax.Array:
             )
         return words.astype(jnp.uint32)
     if not jnp.issubdtype(seed.dtype, jnp.integer):
-        raise TypeError(f"seed must be an integer or a jax.random.key, got an array of {seed.dtype}")
+        or_key = " or a jax.random.key" if bits == 64 else f" of {bits} bits"
+        raise TypeError(f"seed must be an integer{or_key}, got an array of {seed.dtype}")
     if seed.ndim != 0:
         raise ValueError(f"seed must be a scalar, got shape {seed.shape}: {_MANY}")
+    if 8 * seed.dtype.itemsize > bits and not isinstance(seed, Tracer):
+        _check_range(int(seed), bits)
     if seed.dtype.itemsize < 8:
         signed = jnp.issubdtype(seed.dtype, jnp.signedinteger)
         low = seed.astype(jnp.int32 if signed else jnp.uint32)

@@ -1,7 +1,7 @@
 """The Bernoulli walk: which positions has this block of this stream? (docs/walk.md is the definition.)
 
 A walk answers in two steps, so that the products need not know which walk they run on: `prepare`
-draws the keys of a batch of streams, `positions` then writes one stream's positions of the block, or
+makes a batch of streams ready, `positions` then writes one stream's positions of the block, or
 `group` and `across` those of 32 streams side by side: lanes along one stream waste the end of a vector,
 lanes across streams only what the longest has more than the mean, which is less when counts are small.
 Since positions are a permutation's first images, `hits` can ask the reverse: is this position drawn?
@@ -23,6 +23,7 @@ KEYS = 8  # words of a prepared stream: count, unused, then w[0..5]
 ACROSS = True  # 32 streams can be drawn side by side
 INVERTIBLE = True  # and a position be looked up in them
 COUNTED = True  # a block's count is known before its positions
+PADDED = False  # and every position written is one
 ROUNDS = 6
 ADDEND, COUNTS = 2 * LANES * ROUNDS, 4 * LANES * ROUNDS  # bytes in a group: factors, addends, counts
 INVERSES = COUNTS + 2 * LANES

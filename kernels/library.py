@@ -3,11 +3,11 @@
 import numpy as np
 from numba import from_dtype
 
-from . import bernoulli, materialize, matrix, vector
+from . import bernoulli, materialize, matrix, renewal, vector
 from .build import build
 from .ffi import handler_functions
 
-WALKS = {walk.NAME: walk for walk in (bernoulli,)}
+WALKS = {walk.NAME: walk for walk in (bernoulli, renewal)}
 PRODUCTS = {
     "vector_gather": vector.make_gather,
     "vector_scatter": vector.make_scatter,

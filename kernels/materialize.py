@@ -13,7 +13,7 @@ def make_count(walk):
     """result[s] = nonzeros of stream s in the window; whole blocks are counted without drawing them."""
     window = make_window(walk)
     geometry, workspace, views, _, visible = window[:5]
-    batch_size = walk.BATCH
+    batch_size, counted = walk.BATCH, walk.COUNTED
 
     @njit(error_model="numpy")
     def body(job, chunk):
@@ -35,14 +35,14 @@ def make_count(walk):
                 base = block * block_length - position
                 low, high = max(0, -base), min(block_length, length - base)
                 walk.prepare(keys, table, mixed, numbers, batch, block)
-                whole = walk.COUNTED and low == 0 and high == block_length
+                whole = low == 0 and high == block_length
                 for i in range(batch):
                     stream = np.int64(numbers[i])
                     skips = word(config, NO_DIAGONAL) and stream // block_length == block
-                    if whole and not skips:
+                    if counted and whole and not skips:
                         result[s0 + i] += walk.total(keys, i)
-                    else:
-                        result[s0 + i] += visible(found, keys, table, job, stream, i, block, low, high)
+                        continue
+                    result[s0 + i] += visible(found, keys, table, job, stream, i, block, low, high, True)
         ffi.free(room)
 
     return window.plan_streams, body, None
@@ -75,7 +75,7 @@ def make_fill(walk):
                 base = block * block_length - position
                 low, high = max(0, -base), min(block_length, length - base)
                 walk.prepare(keys, table, mixed, numbers, 1, block)
-                drawn = visible(found, keys, table, job, np.int64(numbers[0]), 0, block, low, high)
+                drawn = visible(found, keys, table, job, np.int64(numbers[0]), 0, block, low, high, True)
                 for k in range(drawn):
                     marks[found[k] >> 6] |= np.uint64(1) << np.uint64(found[k] & 63)
                 for m in range(marks.shape[0]):
@@ -112,7 +112,7 @@ def make_dense(walk):
                 base = block * block_length - position
                 low, high = max(0, -base), min(block_length, length - base)
                 walk.prepare(keys, table, mixed, numbers, 1, block)
-                drawn = visible(found, keys, table, job, np.int64(numbers[0]), 0, block, low, high)
+                drawn = visible(found, keys, table, job, np.int64(numbers[0]), 0, block, low, high, True)
                 for k in range(drawn):
                     result[s0, base + np.int64(found[k])] = 1
         ffi.free(room)

@@ -93,7 +93,7 @@ def make_gather(walk, operand_type, result_type):
                     numbers[i] = first_stream + s0 + i
                 walk.prepare(keys, table, mixed, numbers, batch, block)
                 for i in range(batch):
-                    drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, low, high)
+                    drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, low, high, True)
                     add_rows(result[s0 + i], operand, base, columns, found, drawn)
         ffi.free(room)
 
@@ -145,7 +145,7 @@ def make_scatter(walk, operand_type, result_type):
                 numbers[i] = first_stream + active_streams[a0 + i]
             walk.prepare(keys, table, mixed, numbers, batch, block)
             for i in range(batch):
-                drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, low, high)
+                drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, low, high, True)
                 add_to_rows(out, base, operand, np.int64(active_streams[a0 + i]), columns, found, drawn)
         ffi.free(room)
 

@@ -77,6 +77,14 @@ class Vector:
         """Lanes of self where the condition holds, else `otherwise`."""
         return Vector(self.builder, self.builder.select(condition.value, self.value, self._operand(otherwise)))
 
+    def any(self):
+        """Whether a condition holds in any lane, as 0 or 1."""
+        bits = self.builder.bitcast(self.value, ir.IntType(self.value.type.count))
+        return self.builder.zext(self.builder.icmp_unsigned("!=", bits, bits.type(0)), I64)
+
+    def __eq__(self, other):
+        return Vector(self.builder, self.builder.icmp_unsigned("==", self.value, self._operand(other)))
+
     def widen(self, element):
         return Vector(self.builder, self.builder.zext(self.value, ir.VectorType(element, self.value.type.count)))
 

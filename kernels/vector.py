@@ -106,9 +106,9 @@ def make_gather(walk, operand_type, result_type):
     geometry, workspace, views, tile_of, visible = window[:5]
     result_bytes = result_type.bitwidth // 8
     add_gathered = make_add_gathered(IR_TYPES[result_type])
-    events = operand_type.bitwidth == 8
-    if walk.ACROSS:
-        draw_rows, diagonal_places = make_rows(walk)
+    look_up = operand_type.bitwidth == 8 and walk.INVERTIBLE  # events, which may be few
+    across = walk.ACROSS  # names that numba prunes branches by
+    draw_rows, diagonal_places = make_rows(walk)
 
     @njit(error_model="numpy", fastmath={"reassoc", "nsz"})
     def total(tile, found, drawn):
@@ -141,7 +141,7 @@ def make_gather(walk, operand_type, result_type):
         """The same, stream by stream."""
         block_length = word(word(job, ffi.CONFIG), BLOCK)
         for i in range(batch):
-            drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, 0, block_length)
+            drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, 0, block_length, False)
             result[at + i] += total(tile, found, drawn)
 
     @njit(error_model="numpy")
@@ -182,7 +182,7 @@ def make_gather(walk, operand_type, result_type):
             base = block * block_length - position  # of the block in the operand
             low, high = max(0, -base), min(block_length, length - base)
             few = False
-            if events and walk.INVERTIBLE:
+            if look_up:
                 limit = max(walk.expected(table, block_length), 1)
                 count = active_places(active, operand, base, low, high, limit)
                 if count == 0:
@@ -196,12 +196,13 @@ def make_gather(walk, operand_type, result_type):
                 for i in range(batch):
                     numbers[i] = first_stream + s0 + i
                 walk.prepare(keys, table, mixed, numbers, batch, block)
-                if events and walk.INVERTIBLE and few:
+                if look_up and few:
                     add_hits(job, result, s0, tile, keys, numbers, batch, block, group, active, count)
-                elif walk.ACROSS and end - begin >= FEW:
+                    continue
+                if across and end - begin >= FEW:
                     add_across(job, result, s0, tile, keys, numbers, batch, block, group, rows)
-                else:
-                    add_along(job, result, s0, tile, keys, numbers, table, batch, block, found)
+                    continue
+                add_along(job, result, s0, tile, keys, numbers, table, batch, block, found)
         ffi.free(room)
 
     return window.plan_streams, body, None
@@ -213,8 +214,8 @@ def make_scatter(walk, operand_type, result_type):
     geometry, workspace, views, tile_of, visible = window[:5]
     result_bytes = result_type.bitwidth // 8
     plan, output, finish = make_scatter_plan(walk, window, operand_type, result_type)
-    if walk.ACROSS:
-        draw_rows, diagonal_places = make_rows(walk)
+    across = walk.ACROSS
+    draw_rows, diagonal_places = make_rows(walk)
 
     @njit(error_model="numpy")
     def add_across(job, tile, values, keys, numbers, batch, block, group, rows):
@@ -237,7 +238,7 @@ def make_scatter(walk, operand_type, result_type):
         """The same, stream by stream."""
         block_length = word(word(job, ffi.CONFIG), BLOCK)
         for i in range(batch):
-            drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, 0, block_length)
+            drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, 0, block_length, False)
             value = values[i]
             for k in range(drawn):
                 tile[found[k]] += value
@@ -268,10 +269,10 @@ def make_scatter(walk, operand_type, result_type):
                 numbers[i] = first_stream + stream
                 values[i] = operand[stream]
             walk.prepare(keys, table, mixed, numbers, batch, block)
-            if walk.ACROSS and few_positions and end - begin >= FEW:
+            if across and few_positions and end - begin >= FEW:
                 add_across(job, tile, values, keys, numbers, batch, block, group, rows)
-            else:
-                add_along(job, tile, values, keys, numbers, table, batch, block, found)
+                continue
+            add_along(job, tile, values, keys, numbers, table, batch, block, found)
         move(output(job, part), base + low, tile, low, high - low)
         ffi.free(room)
 

@@ -45,6 +45,7 @@ def split(job, threads, work, least):
 def make_window(walk) -> Window:
     """The shared functions for one walk."""
     position_type = walk.POSITION
+    counted, padded = walk.COUNTED, walk.PADDED  # names that numba prunes branches by
     position_bytes = np.dtype(position_type).itemsize
     # byte offsets in a workspace
     NUMBERS = 4 * walk.KEYS * walk.BATCH
@@ -98,16 +99,19 @@ def make_window(walk) -> Window:
         return kept
 
     @njit(error_model="numpy")
-    def visible(found, keys, table, job, stream, i, block, low, high):
-        """Positions of a prepared stream in its block, without those outside the window or on the diagonal."""
+    def visible(found, keys, table, job, stream, i, block, low, high, exact):
+        """Positions of a prepared stream in its block, without those outside the window or on the diagonal.
+
+        Unless `exact`, a position may be `block_length`, which is none.
+        """
         block_length = word(word(job, ffi.CONFIG), BLOCK)
-        if walk.COUNTED and walk.total(keys, i) == 0:
+        if counted and walk.total(keys, i) == 0:
             return np.int64(0)
         drawn = np.int64(walk.positions(found, keys, table, block_length, stream, i, block))
         on_diagonal = np.int64(-1)
         if word(word(job, ffi.CONFIG), NO_DIAGONAL) and stream // block_length == block:
             on_diagonal = stream % block_length
-        if low > 0 or high < block_length or on_diagonal >= 0:
+        if (padded and exact) or low > 0 or high < block_length or on_diagonal >= 0:
             drawn = keep(found, drawn, low, high, on_diagonal)
         return drawn
 

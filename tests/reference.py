@@ -1,4 +1,4 @@
-"""The Bernoulli walk in plain NumPy and whole numbers, written from its definition and from nothing else.
+"""The walks in plain NumPy and whole numbers, written from their definitions and from nothing else.
 
 Streams come in arrays, blocks one at a time. `rounds` and `key` are there to be spoiled: a statistical bound is
 worth something only if a worse walk breaks it.
@@ -167,3 +167,44 @@ def positions_of(stream, length, prob, seed):
         found.append(np.sort(images.astype(np.int64)) + (block << bits))
     found = np.concatenate([np.zeros(0, np.int64), *found])
     return found[found < length]
+
+
+# -- the renewal walk --------------------------------------------------------------------------------
+
+
+def renewal_streams(streams, length, prob, seed, begin=0, end=None):
+    """Rows of 0/1: positions [begin, end) of the given streams of a renewal walk along `length` positions."""
+    streams, end = np.asarray(streams).astype(np.uint32), length if end is None else end
+    rows = np.zeros((len(streams), end - begin), bool)
+    if prob == 0:
+        return rows
+    bound = np.uint64(max(2, int(np.ceil(np.float32(2 / prob)))) - 1)
+    size = max(1, (length + 3) // 4)
+    lane = np.arange(32, dtype=np.uint32)
+
+    def jump(x):
+        x = x ^ x << np.uint32(13)
+        x = x ^ x >> np.uint32(17)
+        x = x ^ x << np.uint32(5)
+        return x, (x.astype(np.uint64) * bound) >> np.uint64(32)
+
+    for chunk in range(4):
+        with np.errstate(over="ignore"):
+            x = np.uint32(seed % 2**32 ^ 0xD1B54A35) ^ streams[:, None] * np.uint32(0x85EBCA6B)
+            x = x ^ np.uint32(chunk) * np.uint32(0xC2B2AE35) ^ lane * np.uint32(0x27D4EB2D)
+            for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
+                x = (x ^ x >> np.uint32(shift)) * np.uint32(factor)
+        x[x == 0] = 0x6D2B79F5
+        step, waiting = np.zeros(x.shape, np.uint64), np.ones(x.shape, bool)
+        while waiting.any():
+            after, first = jump(x)
+            after, gate = jump(after)
+            x, step = np.where(waiting, after, x), np.where(waiting, first, step)
+            waiting &= gate >= bound - first
+        while (inside := (place := lane + np.uint64(32) * step) < size).any():
+            position = chunk * size + place.astype(np.int64)
+            which, at = np.nonzero(inside & (begin <= position) & (position < end))
+            rows[which, position[which, at] - begin] = True
+            x, gap = jump(x)
+            step = np.where(inside, step + gap + np.uint64(1), step)
+    return rows

@@ -12,7 +12,7 @@ import pytest
 import reference
 
 from jitmat import _cuda
-from jitmat._thresholds import bernoulli_table
+from jitmat._walk import get_walk
 
 pytestmark = pytest.mark.gpu
 
@@ -20,13 +20,16 @@ pytestmark = pytest.mark.gpu
 class Case:
     """A window of a matrix whose walked axis has `whole` positions."""
 
-    def __init__(self, streams, length, prob, seed=42, stream=0, position=0, whole=None, diagonal=True):
+    def __init__(
+        self, streams, length, prob, seed=42, stream=0, position=0, whole=None, diagonal=True, walk="bernoulli"
+    ):
         self.prob, self.seed, self.stream, self.position = prob, seed, stream, position
         self.whole = whole or position + length
         self.block = {
             "streams": streams,
             "length": length,
-            "bits": reference.block_bits(self.whole),
+            "walk": walk,
+            "size": get_walk(walk).block_length(self.whole),
             "diagonal": diagonal,
         }
 
@@ -36,14 +39,16 @@ class Case:
     @functools.cached_property
     def operands(self):
         words = [self.seed % 2**64 >> 32, self.seed % 2**32], [self.stream, self.position % 2**32, self.position >> 32]
-        return bernoulli_table(self.block["bits"], self.prob), *(np.array(w, np.uint32) for w in words)
+        table = get_walk(self.block["walk"]).table(self.prob, self.whole)
+        return table, *(np.array(w, np.uint32) for w in words)
 
     @functools.cached_property
     def pattern(self):
         """(streams, length)"""
         streams = np.arange(self.block["streams"], dtype=np.uint64) + self.stream
         end = self.position + self.block["length"]
-        rows = reference.streams_of(streams, self.whole, self.prob, self.seed, self.position, end)
+        draw = reference.streams_of if self.block["walk"] == "bernoulli" else reference.renewal_streams
+        rows = draw(streams, self.whole, self.prob, self.seed, self.position, end)
         if not self.block["diagonal"]:
             rows &= streams[:, None] != np.arange(self.position, end, dtype=np.uint64)
         return rows
@@ -68,6 +73,11 @@ CASES = [
     Case(3000, 64, 0.9),
     Case(1, 20000, 0.2),
     Case(6000, 1200, 0.003, position=100, diagonal=False),
+    Case(300, 877, 0.05, seed=-1, diagonal=False, walk="renewal"),
+    Case(1000, 4000, 0.1, stream=5, position=3, whole=4100, walk="renewal"),
+    Case(40, 300000, 0.001, position=123, whole=310000, walk="renewal"),
+    Case(20, 30, 1.0, diagonal=False, walk="renewal"),
+    Case(33, 50, 0.0, walk="renewal"),
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=repr)
 gathers = pytest.mark.parametrize("gather", [True, False], ids=["gather", "scatter"])

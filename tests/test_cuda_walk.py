@@ -8,25 +8,46 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_renewal
 
 from jitmat import _cuda_driver
+from jitmat._renewal import Renewal
 from jitmat._thresholds import bernoulli_table
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "walk.json").read_text())
 
 HOST = """
-#include "walk.cuh"
+#include "bernoulli.cuh"
+#include "renewal.cuh"
 template <int b> void walk(const u32* table, u64 seed, u32 stream, u32 block, u32* out) {
-  const Bernoulli<b, true> w(table, mix64(seed), stream, block);
+  typedef Bernoulli<b, true> Walk;
+  seed = Walk::start(seed >> 32, seed);
+  const Walk w(table, seed, stream, block);
   const auto inverse = w.inverse();
   u32 n = 0, held = 0;
   for (int i = 0; i < 6; i++) out[n++] = w.a[i];
   for (int i = 0; i < 6; i++) out[n++] = w.c[i];
   for (u32 j = 0; j < w.size; j++) held += inverse.holds(j);
   out[n++] = held;
-  out[n++] = Bernoulli<b, false>(table, mix64(seed), stream, block).total();
+  out[n++] = Bernoulli<b, false>(table, seed, stream, block).total();
   out[n++] = w.count;
   w.template visit<1>(0, [&](auto spot) { out[n++] = spot.index(); });
+}
+template <class Walk> u32 mark(const Walk& walk, u8* marks) {
+  for (u32 lane = 0; lane < 32; lane++) {
+    walk.template visit<32>(lane, [&](auto spot) { marks[spot.index()] |= 1; });
+    auto cursor = walk.template cursor<32>(lane);
+    for (typename Walk::Spot spot; cursor.next(spot);) marks[spot.index()] |= 2;
+  }
+  return walk.total();
+}
+extern "C" u32 bernoulli_marks(const u32* table, u64 seed, u32 stream, u32 block, u8* marks) {
+  typedef Bernoulli<10, false> Walk;
+  return mark(Walk(table, Walk::start(seed >> 32, seed), stream, block), marks);
+}
+extern "C" u32 renewal_marks(const u32* table, u64 seed, u32 stream, u32 block, u8* marks) {
+  typedef Renewal<true> Walk;
+  return mark(Walk(table, Walk::start(seed >> 32, seed), stream, block), marks);
 }
 extern "C" void walk_block(int b, const u32* table, u64 seed, u32 stream, u32 block, u32* out) {
   switch (b) {
@@ -53,14 +74,19 @@ def host(tmp_path_factory):
         [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", "-Wno-unknown-pragmas", "-I", _cuda_driver.folder(),
          "-o", library, folder / "walk.cc"], check=True,
     )  # fmt: skip
-    return ctypes.CDLL(str(library)).walk_block
+    return ctypes.CDLL(str(library))
+
+
+def pointer(array):
+    return array.ctypes.data_as(ctypes.c_void_p)
 
 
 def draw(host, bits, prob, seed, stream, block):
     table = np.ascontiguousarray(bernoulli_table(bits, prob))
     out = np.zeros(15 + (1 << bits), np.uint32)
-    pointer = lambda array: array.ctypes.data_as(ctypes.c_void_p)
-    host(bits, pointer(table), ctypes.c_uint64(seed), ctypes.c_uint32(stream), ctypes.c_uint32(block), pointer(out))
+    host.walk_block(
+        bits, pointer(table), ctypes.c_uint64(seed), ctypes.c_uint32(stream), ctypes.c_uint32(block), pointer(out)
+    )
     return out
 
 
@@ -80,6 +106,29 @@ def test_a_block_on_the_host_is_the_golden_block(host, case):
     assert len(set(positions.tolist())) == count == held
     offset = case["stream"] - (case["block"] << case["bits"])
     assert off_diagonal == count - (offset in positions.tolist())
+
+
+def test_a_cursor_gives_what_a_visit_gives(host):
+    table = np.ascontiguousarray(bernoulli_table(10, 0.3))
+    for stream in range(70):
+        marks = np.zeros(1024, np.uint8)
+        total = host.bernoulli_marks(pointer(table), ctypes.c_uint64(5), stream, 0, pointer(marks))
+        assert (marks == 3 * (marks > 0)).all()
+        assert marks[stream] == 0  # the diagonal is left out
+        assert (marks > 0).sum() == total
+
+
+@pytest.mark.parametrize("case", test_renewal.CASES)
+def test_the_renewal_walk_on_the_host_is_the_golden_one(host, case):
+    bits, arguments = test_renewal.golden(case)
+    rows = bits if arguments["corder"] else bits.T
+    table = Renewal.table(arguments["prob"], rows.shape[1])
+    seed = ctypes.c_uint64(arguments["seed"] % 2**64)
+    for stream, row in enumerate(rows):
+        marks = np.zeros((4, Renewal.block_length(len(row))), np.uint8)
+        totals = [host.renewal_marks(pointer(table), seed, stream, chunk, pointer(marks[chunk])) for chunk in range(4)]
+        np.testing.assert_array_equal(marks.sum(axis=1), 3 * np.array(totals))
+        np.testing.assert_array_equal(marks.reshape(-1)[: len(row)], 3 * row)
 
 
 KERNELS = {
@@ -130,9 +179,13 @@ def test_nvrtc_compiles(name, capability):
         pytest.skip(str(error))
     if name == "tensor" and capability < 80:
         pytest.skip("int8 and bfloat16 fragments of these shapes begin with compute capability 8.0")
-    for defines in KERNELS[name]:
-        target = _cuda_driver.target(capability)
-        assert target == f"sm_{capability}"
-        assert _cuda_driver.compile_source(name, ("BITS=12", "DIAGONAL=false", *defines), target).startswith(
-            b"\x7fELF"
-        )
+    target = _cuda_driver.target(capability)
+    assert target == f"sm_{capability}"
+    walks = [("BITS=12", "DIAGONAL=false"), ("RENEWAL=1", "DIAGONAL=false")]
+    walks = {"vectors": [()], "small": walks[:1], "tensor": walks[:1]}.get(name, walks)  # no walk, random access
+    for walk in walks:
+        for defines in KERNELS[name]:
+            if "RENEWAL=1" in walk:
+                defines = ["EVENTS=0" if each.startswith("EVENTS") else each for each in defines]
+            code = _cuda_driver.compile_source(name, (*walk, *defines), target)
+            assert code.startswith(b"\x7fELF")

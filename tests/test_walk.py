@@ -11,10 +11,10 @@ import reference
 from cases import COMPILED
 
 from jitmat import JITScalarMatrix
+from jitmat._bernoulli import block_bits
 from jitmat._pattern import Block
 from jitmat._products import jits_count_p, jits_dense_p
 from jitmat._thresholds import SIZE, THRESHOLDS, bernoulli_table, thresholds
-from jitmat._walk import block_bits
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "walk.json").read_text())
 FEW = GOLDEN["matrices"][:2] + GOLDEN["matrices"][4:6] + GOLDEN["matrices"][19:22:2]

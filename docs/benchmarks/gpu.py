@@ -3,7 +3,7 @@
 Run `python docs/benchmarks/gpu.py` on a machine with an NVIDIA GPU; brainevent and cupy are compared where they
 are installed. Times are medians in milliseconds of one product inside a jitted loop, so that dispatch is shared;
 `eager` is the wall time of one call from Python. `--quick` leaves the largest matrix out; the names of parts
-(vectors, matrices, activity, steps) choose among them.
+(vectors, matrices, renewal, activity, steps) choose among them.
 """
 
 import functools
@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import jitmat
+import jitmat.compat
 
 QUICK = "--quick" in sys.argv
 SIZES = [(20_000, 0.1, 0.02), (100_000, 0.01, 0.02), (1_000_000, 0.001, 0.01)][: 2 if QUICK else 3]
@@ -66,7 +66,7 @@ def attempt(f):
         return type(error).__name__
 
 
-def ours_and_theirs(name, n, prob, x, corder):
+def ours_and_theirs(name, n, prob, x, corder, lib=jitmat):
     kind = ("binary_" if x.dtype == bool else "") + ("jitsmv" if x.ndim == 1 else "jitsmm")
 
     def product(lib):
@@ -75,9 +75,9 @@ def ours_and_theirs(name, n, prob, x, corder):
     steps = (
         256 if x.dtype == bool and not corder and x.ndim == 1 else 16 if n * x.size >= 10**12 or x.ndim == 2 else 64
     )
-    ours = attempt(lambda: loop(product(jitmat), steps)(x))
+    ours = attempt(lambda: loop(product(lib), steps)(x))
     theirs = attempt(lambda: loop(product(brainevent), steps)(x)) if brainevent else "-"
-    run = jax.jit(product(jitmat))
+    run = jax.jit(product(lib))
     eager = f"{wall(lambda: run(x)) * 1e3:.4f}"
     return [name, f"{n:,}", f"{prob:g}", ours, theirs, eager]
 
@@ -147,6 +147,22 @@ def matrices(random):
     table("Products with a matrix, ms", head, rows)
 
 
+def renewal(random):
+    """The same connections in both libraries."""
+    rows = []
+    for n, prob, active in SIZES:
+        x = jnp.asarray(random.random(n), jnp.float32)
+        for corder, way in ((True, "gather"), (False, "scatter")):
+            rows.append(ours_and_theirs(f"float {way}", n, prob, x, corder, jitmat.compat))
+            rows.append(ours_and_theirs(f"binary {way}, {active:.0%}", n, prob, x < active, corder, jitmat.compat))
+    n, prob, _ = SIZES[0]
+    X = jnp.asarray(random.standard_normal((n, COLUMNS)), jnp.float32)
+    for corder, way in ((True, "gather"), (False, "scatter")):
+        rows.append(ours_and_theirs(f"float {way}, {COLUMNS} columns", n, prob, X, corder, jitmat.compat))
+    head = ["product", "n", "prob", "jitmat.compat", "brainevent", "eager"]
+    table("Products of the renewal walk, ms", head, rows)
+
+
 def activity(random):
     rows = []
     fractions = (0.0, 1e-4, 1e-3, 0.01, 0.1, 1.0)
@@ -187,6 +203,6 @@ if __name__ == "__main__":
     versions = {lib.__name__: lib.__version__ for lib in (jax, brainevent, cupy) if lib}
     print(jax.devices()[0].device_kind, *(f"{name} {version}" for name, version in versions.items()), sep=", ")
     random = np.random.default_rng(0)
-    named = [part for part in (vectors, matrices, activity, steps) if part.__name__ in sys.argv]
-    for part in named or (vectors, matrices, activity, steps):
+    parts = (vectors, matrices, renewal, activity, steps)
+    for part in [part for part in parts if part.__name__ in sys.argv] or parts:
         part(random)
