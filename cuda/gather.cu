@@ -2,7 +2,8 @@
 // draws its rows' positions in it, one block of x after the other; the sums of a row are added in one fixed
 // order. Grid: ranges of `rows` streams, times parts of the blocks (summed by `sum_parts`).
 //
-// X: operand (u8: a mask, counted), Y: result, LANES that share a row, TILE: x fits in shared memory.
+// X: operand (u8: a mask, counted), Y: result, LANES that share a row, TILE: x fits in shared memory, PACKED: with
+// a bit to an entry of a mask, for long blocks.
 #include "stream.cuh"
 
 constexpr bool MASK = sizeof(X) == 1;
@@ -34,7 +35,14 @@ __device__ __forceinline__ void load_tile(X* tile, u32 size, const X* x, i64 sta
       words[w] = __vcmpne4(words[w], 0) & 0x01010101;
       found += __popc(words[w]);
     }
-    ((uint4*)tile)[i] = make_uint4(words[0], words[1], words[2], words[3]);
+    if (PACKED) {
+      u32 bits = 0;
+#pragma unroll
+      for (int w = 0; w < 4; w++) bits |= (words[w] * 0x10204080 >> 28) << 4 * w;
+      ((u16*)tile)[i] = bits;
+    } else {
+      ((uint4*)tile)[i] = make_uint4(words[0], words[1], words[2], words[3]);
+    }
   }
   found = sum_over<32>(found);
   if (threadIdx.x % 32 == 0 && found) atomicAdd(active, found);
@@ -46,9 +54,9 @@ gather(const u32* table_, const u32* seed, const u32* offset, const X* x, Y* out
   __shared__ Order order;
   __shared__ u32 table[Walk::table_words], active, listed;
   const Window window(table_, seed, offset, length);
-  const u32 tile_size = (window.size + 15) / 16 * 16;  // with elements that no position has
+  const u32 tile_size = (window.size + 127) / 128 * 128;  // with elements that no position has
   X* tile = (X*)memory;
-  Y* sums = (Y*)(tile + (TILE ? tile_size : 0));
+  Y* sums = (Y*)(tile + (TILE ? tile_size / (PACKED ? 8 : 1) : 0));
   u16 *counts = (u16*)(sums + rows_), *sorted = counts + rows_;
   u16* events = sorted + rows_;  // positions of a mask's few active entries
 
@@ -90,7 +98,9 @@ gather(const u32* table_, const u32* seed, const u32* offset, const X* x, Y* out
 #endif
       {
         auto take = [&](Walk::Spot spot) {
-          if (TILE) {
+          if (TILE && PACKED) {
+            sum += ((const u32*)tile)[spot.index() / 32] >> spot.index() % 32 & 1;
+          } else if (TILE) {
             sum += spot.in(tile);
           } else {
             const i64 j = start + spot.index();

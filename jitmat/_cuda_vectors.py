@@ -26,7 +26,7 @@ ROWS, EVENTS = 4096, 1024  # of a thread block at most; of a tile, to be tested 
 
 @functools.cache
 def plan_gather(block: Block, device: _cuda_driver.Device) -> Gather:
-    threads, resident = 512, 2
+    threads, resident = (512, 2) if block.random_access else (1024, 1)
     room = resident * device.multiprocessors
     cuts = []
     for parts in range(1, min(block.blocks, room) + 1):
@@ -46,14 +46,16 @@ def plan_gather(block: Block, device: _cuda_driver.Device) -> Gather:
 def gather(block: Block, deterministic):
     device = _cuda_driver.device()
     plan = plan_gather(block, device)
-    held = -(-block.size // 16) * 16 * block.operand.itemsize
+    packed = block.operand.itemsize == 1 and not block.random_access
+    held = -(-block.size // 128) * 128 * block.operand.itemsize // (8 if packed else 1)
     shared = plan.rows * (block.result.itemsize + 4)
     tile = shared + 2 * EVENTS + held + STATIC <= device.shared
     events = EVENTS if block.operand.itemsize == 1 and block.random_access and tile else 0
     shared += 2 * events + (held if tile else 0)
+    lanes = plan.lanes if block.random_access or not tile else max(8, plan.lanes)
     defines = (
-        *block.walk, *block.types, f"LANES={plan.lanes}", f"THREADS={plan.threads}", f"MINBLOCKS={plan.resident}",
-        f"TILE={'true' if tile else 'false'}", f"EVENTS={events}",
+        *block.walk, *block.types, f"LANES={lanes}", f"THREADS={plan.threads}", f"MINBLOCKS={plan.resident}",
+        f"TILE={'true' if tile else 'false'}", f"EVENTS={events}", f"PACKED={int(packed)}",
     )  # fmt: skip
     grid = (-(-block.streams // plan.rows), plan.parts)
     sizes = [integer(block.streams), integer(block.length), integer(plan.rows)]
@@ -75,7 +77,7 @@ class Scatter(NamedTuple):
 
 @functools.cache
 def plan_scatter(block: Block, device: _cuda_driver.Device) -> Scatter:
-    threads, resident = 1024, 1
+    threads, resident = 1024, 1 if block.random_access else 2
     room = resident * device.multiprocessors
     slots = max(1, min(room // block.blocks, block.streams))
     lanes = 1

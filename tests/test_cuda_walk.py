@@ -133,9 +133,9 @@ def test_the_renewal_walk_on_the_host_is_the_golden_one(host, case):
 
 KERNELS = {
     "gather": [
-        ("X=float", "Y=float", "LANES=1", "THREADS=512", "MINBLOCKS=2", "TILE=true", "EVENTS=0"),
-        ("X=u8", "Y=u32", "LANES=32", "THREADS=512", "MINBLOCKS=2", "TILE=true", "EVENTS=1024"),
-        ("X=double", "Y=double", "LANES=4", "THREADS=512", "MINBLOCKS=2", "TILE=false", "EVENTS=0"),
+        ("X=float", "Y=float", "LANES=1", "THREADS=512", "MINBLOCKS=2", "TILE=true", "EVENTS=0", "PACKED=0"),
+        ("X=u8", "Y=u32", "LANES=32", "THREADS=512", "MINBLOCKS=2", "TILE=true", "EVENTS=1024", "PACKED=0"),
+        ("X=double", "Y=double", "LANES=4", "THREADS=512", "MINBLOCKS=2", "TILE=false", "EVENTS=0", "PACKED=0"),
     ],
     "scatter": [
         ("X=u8", "Y=u32", "LANES=1", "THREADS=512", "MINBLOCKS=2", "TILE=true", "COUNTS=1"),
@@ -186,6 +186,7 @@ def test_nvrtc_compiles(name, capability):
     for walk in walks:
         for defines in KERNELS[name]:
             if "RENEWAL=1" in walk:
-                defines = ["EVENTS=0" if each.startswith("EVENTS") else each for each in defines]
+                replaced = {"EVENTS=1024": "EVENTS=0", "PACKED=0": f"PACKED={int('X=u8' in defines)}"}
+                defines = [replaced.get(each, each) for each in defines]
             code = _cuda_driver.compile_source(name, (*walk, *defines), target)
             assert code.startswith(b"\x7fELF")
