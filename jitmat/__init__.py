@@ -14,6 +14,7 @@ from ._products import binary_jitsmm_p as binary_jitsmm_p
 from ._products import binary_jitsmv_p as binary_jitsmv_p
 from ._products import jitsmm_p as jitsmm_p
 from ._products import jitsmv_p as jitsmv_p
+from ._spectral import spectral_radius as spectral_radius
 from ._spikes import Spikes as Spikes
 
 __version__ = "0.1.0"

@@ -130,7 +130,7 @@ def product(connectivity: Connectivity, weight, x, *, binary=False, backend=None
     weight, w_unit = check_weight(weight)
     if binary and value.dtype.kind == "c":
         raise TypeError(f"events must be booleans, integers or reals, got {value.dtype}")
-    y = _product(
+    y = multiply(
         weight,
         *connectivity.structure(),
         value,
@@ -173,7 +173,7 @@ def accumulator(dtype) -> np.dtype:
 
 
 @functools.partial(jax.jit, static_argnames=("block", "gather", "binary", "deterministic", "backend"))
-def _product(weight, table, seed, offset, x, *, block, gather, binary, deterministic, backend):
+def multiply(weight, table, seed, offset, x, *, block, gather, binary, deterministic, backend):
     """weight * (P @ x), in the dtype that the two promote to."""
     result = jnp.result_type(weight, x)
     compute = accumulator(result)
@@ -196,9 +196,27 @@ def _product(weight, table, seed, offset, x, *, block, gather, binary, determini
     else:
         x = x.astype(compute)
     (y,) = (mv if x.ndim == 1 else mm)(table, seed, offset, x, **params)
-    if jnp.issubdtype(result, jnp.complexfloating):
-        return jax.lax.complex(weight.real.astype(compute) * y, weight.imag.astype(compute) * y)
-    return (weight.astype(compute) * y).astype(result)
+    return _scale(weight, y, result)
+
+
+def _scale(weight, y, dtype):
+    """weight * y, for y in the dtype that sums for `dtype` have."""
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return jax.lax.complex(weight.real.astype(y.dtype) * y, weight.imag.astype(y.dtype) * y)
+    return (weight.astype(y.dtype) * y).astype(dtype)
+
+
+def degrees(connectivity: Connectivity, axis: int, backend=None) -> jax.Array:
+    """int32 number of nonzeros of each column (axis 0) or row (axis 1)."""
+    if connectivity.pattern.corder == (axis == 1):
+        return stream_counts(connectivity, backend).astype(jnp.int32)
+    across = connectivity if axis == 1 else connectivity.T
+    return product(across, np.int32(1), jnp.ones(across.pattern.shape[1], bool), backend=backend)
+
+
+def scaled_counts(weight, counts):
+    """weight * counts, rounded as a product with events is."""
+    return _scale(weight, counts.astype(accumulator(weight.dtype)), weight.dtype)
 
 
 def dense(connectivity: Connectivity, weight, backend=None):

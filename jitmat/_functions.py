@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ._compute import Connectivity, check_prob, check_seed, check_weight, dense, join_unit, product
-from ._materialize import to_scipy
+from ._materialize import csr_parts
 from ._pattern import check_flag, make_pattern
 
 
@@ -195,6 +194,6 @@ def jits_to_csr(weight, prob, seed=None, *, shape, transpose=False, corder=True,
     Array([0, 1, 2, 0, 1, 2], dtype=int32)
     """
     weight, unit = check_weight(weight)
-    stored = to_scipy(_connectivity(prob, seed, shape, transpose, corder, walk), 1, backend).tocsr()
-    data = jnp.broadcast_to(weight, stored.indices.shape)
-    return join_unit(data, unit), jnp.asarray(stored.indices), jnp.asarray(stored.indptr)
+    connectivity = _connectivity(prob, seed, shape, transpose, corder, walk)
+    data, indices, indptr = csr_parts(connectivity, weight, backend)
+    return join_unit(data, unit), indices, indptr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import jax
@@ -40,8 +41,18 @@ def count_nonzeros(connectivity: Connectivity, backend=None) -> int:
         return int(np.asarray(stream_counts(concrete(connectivity, "nnz"), backend)).sum(dtype=np.int64))
 
 
-def to_scipy(connectivity: Connectivity, weight, backend=None):
-    """A CSR array when streams are rows, else a CSC array; indices are sorted."""
+def csr_parts(connectivity: Connectivity, weight, backend=None):
+    """(data, indices, indptr) of the CSR form as JAX arrays; `weight` may be traced."""
+    stored = to_scipy(connectivity, np.int8(1), backend).tocsr()
+    if stored.indices.dtype.itemsize > 4 and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+        raise ValueError(f"{stored.nnz} nonzeros of shape {stored.shape} need 64-bit indices: enable jax_enable_x64")
+    data = jnp.broadcast_to(weight, stored.indices.shape)
+    return data, jnp.asarray(stored.indices), jnp.asarray(stored.indptr)
+
+
+def to_scipy(connectivity: Connectivity, weight, backend=None, progress=False):
+    """A CSR array when streams are rows, else a CSC array; indices are sorted. `progress` shows a bar."""
+    bar = _progress_bar() if progress else _NoBar
     concrete(connectivity, "a stored matrix")
     pattern = connectivity.pattern
     block = pattern.block
@@ -50,10 +61,10 @@ def to_scipy(connectivity: Connectivity, weight, backend=None):
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         index = np.int32 if max(indptr[-1], block.positions) < 1 << 31 else np.int64
         indices = np.empty(indptr[-1], index)
-        if block.positions > WIDEST:
-            _fill_wide(connectivity, indices, indptr, backend)
-        else:
-            _fill(connectivity, indices, indptr, backend)
+        fill = _fill_wide if block.positions > WIDEST else _fill
+        with bar(total=int(indptr[-1]), unit=" nonzeros", unit_scale=True) as shown:
+            for drawn in fill(connectivity, indices, indptr, backend):
+                shown.update(drawn)
     data = np.full(indptr[-1], weight)
     make = scipy.sparse.csr_array if pattern.corder else scipy.sparse.csc_array
     stored = make((data, indices, indptr.astype(index)), shape=pattern.shape)
@@ -61,8 +72,27 @@ def to_scipy(connectivity: Connectivity, weight, backend=None):
     return stored
 
 
+def _progress_bar():
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        raise ImportError("progress=True needs tqdm: pip install tqdm") from None
+    return tqdm
+
+
+class _NoBar(contextlib.nullcontext):
+    """Stands where no bar is shown."""
+
+    def __init__(self, **_):
+        super().__init__(self)
+
+    def update(self, drawn):
+        """Nothing to show."""
+
+
 def _fill(connectivity, indices, indptr, backend):
-    """Positions of all streams, a fixed number of streams at a time so that few programs are compiled."""
+    """Positions of all streams, a fixed number of streams at a time so that few programs are compiled; yields how many
+    are drawn."""
     block = connectivity.pattern.block
     if block.streams == 0 or indptr[-1] == 0:
         return
@@ -77,6 +107,7 @@ def _fill(connectivity, indices, indptr, backend):
             *piece.structure(), starts, block=piece.pattern.block, capacity=capacity, backend=backend
         )
         indices[indptr[begin] : indptr[end]] = np.asarray(found)[: indptr[end] - indptr[begin]]
+        yield int(indptr[end] - indptr[begin])
 
 
 def _fill_wide(connectivity, indices, indptr, backend):
@@ -91,6 +122,6 @@ def _fill_wide(connectivity, indices, indptr, backend):
             part[1] = count_nonzeros(piece, backend)
             if part[1]:
                 found = np.empty(part[1], np.int32)
-                _fill(piece, found, part, backend)
+                yield from _fill(piece, found, part, backend)
                 indices[at : at + part[1]] = found.astype(np.int64) + position
             at += part[1]

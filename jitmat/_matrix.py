@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 from brainunit.sparse import SparseMatrix
 from jax.core import Tracer
+from jax.experimental.sparse import BCOO, BCSR
 
 from ._compute import (
     Connectivity,
@@ -20,13 +21,16 @@ from ._compute import (
     check_prob,
     check_seed,
     check_weight,
+    degrees,
     dense,
     join_unit,
     product,
+    scaled_counts,
     split_unit,
 )
-from ._materialize import concrete, count_nonzeros, to_scipy
-from ._pattern import make_pattern
+from ._index import diagonal, pick, split_key, view
+from ._materialize import concrete, count_nonzeros, csr_parts, to_scipy
+from ._pattern import check_flag, make_pattern
 from ._seed import is_data, seed_words
 from ._spikes import unwrap
 
@@ -54,6 +58,8 @@ class JITScalarMatrix(SparseMatrix):
         operating system.
     shape : (int, int)
         Up to 2^32 streams of 2^40 positions.
+    diagonal : bool
+        False leaves out the entries (i, i) of a square matrix, its self-connections, and changes no other entry.
     corder : bool
         Which axis the streams of random numbers run along, part of what the matrix is. False, a stream per
         column: `W @ events` visits only the active columns and `events @ W` gathers; True, a stream per row: the
@@ -80,6 +86,11 @@ class JITScalarMatrix(SparseMatrix):
     in float32. Seeds are hashed by SplitMix64's finalizer (Steele, Lea and Flood 2014, OOPSLA), counts drawn by
     inversion, positions by a keyed permutation; `docs/walk.md` gives every bit.
 
+    `W[a:b, c:d]` is a view, again a matrix of this kind and equal to that block; `W[i]`, `W[:, j]` and `W[i, j]` are
+    dense arrays of one line or one entry, and lists of indices, `W[rows]`, `W[:, columns]` and `W[rows, columns]`,
+    give as many. Each costs the walk of what it returns, an index across the streams one look-up in each. Traced
+    indices are held within the shape, as JAX does; others out of range raise IndexError.
+
     Examples
     --------
     >>> import jax.numpy as jnp
@@ -90,9 +101,11 @@ class JITScalarMatrix(SparseMatrix):
     >>> y = W @ jnp.ones(2000)
     >>> bool((y == W.tocsr() @ jnp.ones(2000)).all())
     True
+    >>> W[10:20, :500]
+    JITScalarMatrix(weight=0.5, prob=0.1, seed=42, shape=(1000, 2000), corder=False)[10:20, 0:500]
+    >>> W[3].shape, W[:, 5].shape, W[[1, 2, 3]].shape, float(W[3, 5])
+    ((2000,), (1000,), (3, 2000), 0.5)
     """
-
-    __iter__ = None  # nothing walks the rows by stealth
 
     def __init__(
         self,
@@ -101,6 +114,7 @@ class JITScalarMatrix(SparseMatrix):
         seed: Any = None,
         *,
         shape: tuple[int, int],
+        diagonal: bool = True,
         corder: bool = False,
         walk: str = "bernoulli",
         backend: str | None = None,
@@ -109,7 +123,7 @@ class JITScalarMatrix(SparseMatrix):
         if backend is not None and backend not in ("numba", "jax", "cuda_raw"):
             raise ValueError(f"backend must be 'numba', 'jax' or 'cuda_raw', got {backend!r}")
         self._connectivity = Connectivity(
-            make_pattern(shape, corder, walk), check_prob(prob, walk), check_seed(seed, walk)
+            make_pattern(shape, corder, walk, diagonal), check_prob(prob, walk), check_seed(seed, walk)
         )
         self.backend = backend
 
@@ -219,25 +233,59 @@ class JITScalarMatrix(SparseMatrix):
 
     nse = nnz  # pyright: ignore[reportIncompatibleMethodOverride]
 
+    def degrees(self, axis: int) -> jax.Array:
+        """The number of nonzeros of each column (axis 0: as NumPy's sums, *over* the rows) or of each row (axis 1).
+
+        Exact, int32; with `W[i, j]` the connection from j to i, axis 0 gives out-degrees and axis 1 in-degrees.
+        Along the streams, rows with corder=True, whole blocks are counted without drawing them; across them every
+        nonzero is drawn.
+
+        Examples
+        --------
+        >>> from jitmat import JITScalarMatrix
+        >>> W = JITScalarMatrix(0.5, 0.5, seed=1, shape=(2, 6), corder=True)
+        >>> W.todense()
+        Array([[0.5, 0. , 0. , 0.5, 0. , 0. ],
+               [0.5, 0.5, 0. , 0.5, 0. , 0.5]], dtype=float32)
+        >>> W.degrees(axis=0), W.degrees(axis=1)
+        (Array([2, 1, 0, 2, 0, 1], dtype=int32), Array([2, 4], dtype=int32))
+        """
+        return degrees(self._connectivity, _axis(axis, "0 or 1"), self.backend)
+
     def sum(self, axis=None):
-        """The sum of all entries, or of each column (axis 0) or row (axis 1); an integer count times the weight."""
+        """The sum of all entries, or of each column (axis 0) or row (axis 1): the weight times a count."""
         if axis is None:
             return self.weight * self.nnz
-        if axis not in (0, 1, -1, -2):
-            raise ValueError(f"axis must be 0, 1 or None, got {axis!r}")
-        W = self.T if axis % 2 == 0 else self
-        return W @ jnp.ones(W.shape[1], bool)
+        mantissa, unit = split_unit(self.weight)
+        counts = degrees(self._connectivity, _axis(axis, "0, 1 or None"), self.backend)
+        return join_unit(scaled_counts(mantissa, counts), unit)
+
+    def mean(self, axis=None):
+        """The mean of all entries, or of each column (axis 0) or row (axis 1); nan where there are no entries."""
+        mantissa, unit = split_unit(self.weight)
+        if axis is None:
+            count, entries = jnp.asarray(float(self.nnz)), self.size
+        else:
+            axis = _axis(axis, "0, 1 or None")
+            count, entries = degrees(self._connectivity, axis, self.backend), self.shape[axis]
+        return join_unit((mantissa * (count / entries)).astype(jnp.result_type(mantissa, 1.0)), unit)
 
     def __repr__(self):
         pattern = self._connectivity.pattern
         seed = self.seed if isinstance(self.seed, int) else "data"
-        parts = [f"weight={self.weight}", f"prob={self.prob}", f"seed={seed}", f"shape={pattern.shape}"]
+        parts = [f"weight={self.weight}", f"prob={self.prob}", f"seed={seed}", f"shape={pattern.whole}"]
+        if not pattern.diagonal:
+            parts.append("diagonal=False")
         parts.append(f"corder={pattern.corder}")
         if pattern.walk != "bernoulli":
             parts.append(f"walk={pattern.walk!r}")
         if self.backend is not None:
             parts.append(f"backend={self.backend!r}")
-        return f"{type(self).__name__}({', '.join(parts)})"
+        window = ""
+        if pattern.shape != pattern.whole:
+            bounds = (f"{first}:{first + size}" for first, size in zip(pattern.origin, pattern.shape))
+            window = f"[{', '.join(bounds)}]"
+        return f"{type(self).__name__}({', '.join(parts)}){window}"
 
     def __hash__(self):
         if any(is_data(x) for x in self._connectivity):
@@ -246,6 +294,33 @@ class JITScalarMatrix(SparseMatrix):
 
     def __len__(self):
         raise TypeError(f"len() of a sparse matrix is ambiguous: use W.shape[0], here {self.shape[0]}, or W.nnz")
+
+    def __iter__(self):
+        raise TypeError("nothing walks the rows of a sparse matrix by stealth: use W[i] for one, or W.tocsr()")
+
+    # -- parts ---------------------------------------------------------------------------------------
+
+    def __getitem__(self, key):  # pyright: ignore[reportIncompatibleMethodOverride]
+        rows, columns = split_key(key, self.shape)
+        block = view(self._connectivity, rows, columns)
+        if isinstance(rows, range) and isinstance(columns, range):
+            return self._make(self.weight, block, self.backend)
+        mantissa, unit = split_unit(self.weight)
+        return join_unit(pick(block, mantissa, rows, columns, self.backend), unit)
+
+    def row(self, i):
+        """W[i]: the dense row of number i, of shape (n,)."""
+        return self[i, :]
+
+    def col(self, j):
+        """W[:, j]: the dense column of number j, of shape (m,)."""
+        return self[:, j]
+
+    def diagonal(self, k: int = 0):
+        """The dense diagonal of entries (i, i + k): of each of its streams one block is drawn."""
+        rows, columns = range(max(-k, 0), self.shape[0]), range(max(k, 0), self.shape[1])
+        mantissa, unit = split_unit(self.weight)
+        return join_unit(diagonal(view(self._connectivity, rows, columns), mantissa, self.backend), unit)
 
     # -- products ------------------------------------------------------------------------------------
 
@@ -291,6 +366,24 @@ class JITScalarMatrix(SparseMatrix):
     def with_data(self, data) -> JITScalarMatrix:
         """The same connectivity with another weight."""
         return self._make(join_unit(*check_weight(data)), self._connectivity, self.backend)
+
+    def with_spectral_radius(self, rho) -> JITScalarMatrix:
+        """The matrix times rho / spectral_radius(W): scaled so that its spectral radius is `rho`, as a reservoir's.
+
+        `rho` is a real number of at least 0, a Quantity where the weight shall have a unit. A matrix whose spectral
+        radius is 0 raises ValueError; accuracy is that of `spectral_radius`.
+        """
+        from ._spectral import spectral_radius
+
+        value, current = split_unit(rho)[0], spectral_radius(self)
+        if np.ndim(value) != 0 or not np.isrealobj(value) or isinstance(value, str | bool):
+            raise TypeError(f"a spectral radius is a real number, got {rho!r}")
+        if not isinstance(value, Tracer) and not value >= 0:
+            raise ValueError(f"a spectral radius is at least 0, got {rho!r}")
+        if not isinstance(split_unit(current)[0], Tracer) and split_unit(current)[0] == 0:
+            raise ValueError("the spectral radius is 0, of no cycle or no weight: no scale gives another")
+        scaled, dtype = self * (rho / current), self.dtype
+        return scaled.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else scaled
 
     def transpose(self, axes=None) -> JITScalarMatrix:
         """The transposed matrix, at no cost."""
@@ -382,8 +475,8 @@ class JITScalarMatrix(SparseMatrix):
             )
         if not _equal_connectivity(self._connectivity, other._connectivity):
             raise NotImplementedError(
-                f"W1 {op} W2 needs the same prob, seed, shape and corder, so that the nonzeros are the same:"
-                f" {self} and {other} differ; add their products, W1 @ x {op} W2 @ x"
+                f"W1 {op} W2 needs the same prob, seed, shape, diagonal, corder and block, so that the nonzeros"
+                f" are the same: {self} and {other} differ; add their products, W1 @ x {op} W2 @ x"
             )
         return other.weight
 
@@ -395,28 +488,54 @@ class JITScalarMatrix(SparseMatrix):
 
     toarray = todense
 
-    def tocsr(self, unit=None) -> scipy.sparse.csr_array:
-        """The matrix as a `scipy.sparse.csr_array` with sorted indices; a weight with a unit needs `unit=`."""
-        return self._stored(unit).tocsr()
+    def tocsr(self, unit=None, *, progress: bool = False) -> scipy.sparse.csr_array:
+        """The matrix as a `scipy.sparse.csr_array` with sorted indices.
 
-    def tocsc(self, unit=None) -> scipy.sparse.csc_array:
-        """The matrix as a `scipy.sparse.csc_array` with sorted indices; a weight with a unit needs `unit=`."""
-        return self._stored(unit).tocsc()
+        A weight with a unit needs `unit=`, in which the numbers then are. `progress` shows a bar (with tqdm) while
+        the nonzeros are drawn.
+        """
+        return self._stored(unit, progress).tocsr()
 
-    def tocoo(self, unit=None) -> scipy.sparse.coo_array:
-        """The matrix as a `scipy.sparse.coo_array`, row by row; a weight with a unit needs `unit=`."""
-        return self.tocsr(unit).tocoo()
+    def tocsc(self, unit=None, *, progress: bool = False) -> scipy.sparse.csc_array:
+        """The matrix as a `scipy.sparse.csc_array` with sorted indices; arguments as in `tocsr`."""
+        return self._stored(unit, progress).tocsc()
 
-    def _stored(self, unit):
+    def tocoo(self, unit=None, *, progress: bool = False) -> scipy.sparse.coo_array:
+        """The matrix as a `scipy.sparse.coo_array`, row by row; arguments as in `tocsr`."""
+        return self.tocsr(unit, progress=progress).tocoo()
+
+    def to_bcsr(self, unit=None) -> BCSR:
+        """The matrix as a `jax.experimental.sparse.BCSR`, differentiable in the weight; `unit` as in `tocsr`."""
+        parts = csr_parts(self._connectivity, self._plain_weight(unit, "to_bcsr"), self.backend)
+        return BCSR(parts, shape=self.shape, indices_sorted=True, unique_indices=True)
+
+    def to_bcoo(self, unit=None) -> BCOO:
+        """The matrix as a `jax.experimental.sparse.BCOO`, row by row; all else as in `to_bcsr`."""
+        mantissa = self._plain_weight(unit, "to_bcoo")
+        data, columns, indptr = csr_parts(self._connectivity, mantissa, self.backend)
+        rows = jnp.repeat(
+            jnp.arange(self.shape[0], dtype=columns.dtype), jnp.diff(indptr), total_repeat_length=data.size
+        )
+        indices = jnp.stack([rows, columns], axis=1)
+        return BCOO((data, indices), shape=self.shape, indices_sorted=True, unique_indices=True)
+
+    def _plain_weight(self, unit, method):
+        """The weight as a number in `unit`."""
         mantissa, own = split_unit(self.weight)
-        concrete(self._connectivity, "a stored matrix")
-        if isinstance(mantissa, Tracer):
-            raise TypeError("scipy stores numbers and the weight is traced: jits_to_csr gives its parts as JAX arrays")
         if unit is not None:
-            mantissa = u.Quantity(mantissa, unit=own).to_decimal(unit)
-        elif own != u.UNITLESS:
-            raise ValueError(f"scipy stores plain numbers and the weight is in {own}: say tocsr(unit=...)")
-        return to_scipy(self._connectivity, np.asarray(mantissa), self.backend)
+            return u.Quantity(mantissa, unit=own).to_decimal(unit)
+        if own != u.UNITLESS:
+            raise ValueError(
+                f"the entries stored would be plain numbers and the weight is in {own}: say {method}(unit=...)"
+            )
+        return mantissa
+
+    def _stored(self, unit, progress):
+        concrete(self._connectivity, "a stored matrix")
+        mantissa = self._plain_weight(unit, "tocsr")
+        if isinstance(mantissa, Tracer):
+            raise TypeError("scipy stores numbers and the weight is traced: to_bcsr and jits_to_csr store JAX arrays")
+        return to_scipy(self._connectivity, np.asarray(mantissa), self.backend, check_flag("progress", progress))
 
     # -- NumPy ---------------------------------------------------------------------------------------
 
@@ -449,6 +568,13 @@ def _describe(x):
     return repr(x) if shape in (None, ()) else f"{type(x).__name__} of shape {tuple(shape)}"
 
 
+def _axis(axis, choices):
+    """0 or 1."""
+    if axis not in (0, 1, -1, -2):
+        raise ValueError(f"axis must be {choices}, got {axis!r}")
+    return axis % 2
+
+
 def _equal_connectivity(a, b):
     def same(x, y):
         if is_data(x) or is_data(y):
@@ -473,5 +599,9 @@ def _columnwise(W, stored, step=64):
 
 def _as_operator(W, x):
     if isinstance(x, np.ndarray):
+        if W.unit != u.UNITLESS:
+            raise ValueError(
+                f"scipy's operators are plain numbers and the weight is in {W.unit}: use W @ x, or W / unit"
+            )
         return np.array(W @ x)
     return W @ x
