@@ -47,7 +47,8 @@ def _index(index, size, axis):
     wrong = (numbers < -size) | (numbers >= size)
     if wrong.any():
         raise IndexError(f"index {numbers[wrong].flat[0]} is out of range for axis {axis} of size {size}")
-    return np.where(numbers < 0, numbers + size, numbers).astype(np.int64)
+    numbers = numbers.astype(np.int64)
+    return np.where(numbers < 0, numbers + size, numbers)
 
 
 def _traced(index, size, axis):

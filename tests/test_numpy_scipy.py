@@ -1,5 +1,7 @@
 """NumPy arrays, lists, scipy matrices and scipy's solvers on either side of the matrix."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,6 +83,36 @@ def test_arithmetic_gives_matrices_of_the_same_pattern():
     assert W.astype(jnp.float16).dtype == np.float16
     assert (W.T.T.shape, W.T.shape, W.ndim, W.size) == ((30, 20), (20, 30), 2, 600)
     assert W.with_data(3).data == 3
+
+
+def test_stored_forms_of_jax_are_the_matrix():
+    for A in (W, W.T, W[3:, 2:-1], JITScalarMatrix(0.5, 0.3, 7, shape=(9, 9), diagonal=False), W[:0]):
+        D = A.todense()
+        for stored in (A.to_bcsr(), A.to_bcoo()):
+            assert (stored.shape, stored.nse, stored.dtype) == (A.shape, A.nnz, A.dtype)
+            equal(stored.todense(), D)
+            assert stored.indices_sorted
+            assert stored.unique_indices
+            equal(stored @ jnp.ones(A.shape[1]), A @ jnp.ones(A.shape[1]))
+    for form in (lambda A: A.to_bcsr(), lambda A: A.to_bcoo()):
+        gradient = jax.jit(jax.grad(lambda A, form=form: (form(A) @ x).sum()))(W)
+        equal(gradient.data, (P @ x).sum())
+
+
+def test_progress_is_shown_where_it_is_asked_for(capsys, monkeypatch):
+    pytest.importorskip("tqdm")
+    for method in ("tocsr", "tocsc", "tocoo"):
+        stored = getattr(W, method)
+        equal(stored(progress=True).toarray(), stored().toarray())
+        shown = capsys.readouterr().err
+        assert f"{W.nnz}/{W.nnz}" in shown
+        assert "nonzeros" in shown
+    W.tocsr()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match=r"progress=True needs tqdm: pip install tqdm"):
+        W.tocsr(progress=True)
+    equal(W.tocsr().toarray(), 0.5 * P)
 
 
 def test_scipy_matrices_multiply_to_dense_results():

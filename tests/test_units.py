@@ -76,6 +76,8 @@ def test_dense_and_stored_forms_never_drop_a_unit():
         W.tocsr()
     for method in ("tocsr", "tocsc", "tocoo"):
         np.testing.assert_allclose(getattr(W, method)(unit=u.uS).toarray(), 500 * P, rtol=1e-6)
+    for method in ("to_bcsr", "to_bcoo"):
+        np.testing.assert_allclose(getattr(W, method)(unit=u.uS).todense(), 500 * P, rtol=1e-6)
 
 
 def test_units_pass_through_scan_grad_jit_and_vmap():
