@@ -100,7 +100,6 @@ def test_stored_forms_of_jax_are_the_matrix():
 
 
 def test_progress_is_shown_where_it_is_asked_for(capsys, monkeypatch):
-    pytest.importorskip("tqdm")
     for method in ("tocsr", "tocsc", "tocoo"):
         stored = getattr(W, method)
         equal(stored(progress=True).toarray(), stored().toarray())

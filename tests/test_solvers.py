@@ -4,6 +4,7 @@ import brainunit as u
 import jax
 import jax.numpy as jnp
 import jax.scipy.sparse.linalg
+import lineax
 import numpy as np
 import pytest
 import scipy.sparse.linalg
@@ -100,8 +101,6 @@ def test_the_matrix_itself_is_an_operator_for_jax():
 
 
 def test_lineax_solves_and_is_differentiable():
-    lineax = pytest.importorskip("lineax")
-
     def solve(W, b):
         operator = lineax.FunctionLinearOperator(near_identity(W), jax.eval_shape(lambda: b))
         return lineax.linear_solve(operator, b, lineax.GMRES(rtol=1e-6, atol=1e-6)).value
