@@ -91,6 +91,11 @@ class JITScalarMatrix(SparseMatrix):
     give as many. Each costs the walk of what it returns, an index across the streams one look-up in each. Traced
     indices are held within the shape, as JAX does; others out of range raise IndexError.
 
+    `scipy.sparse.linalg` (eigs, svds, lsqr, gmres, aslinearoperator) takes W as it is, and
+    `jax.scipy.sparse.linalg` takes `W.__matmul__`; lineax takes
+    `lineax.FunctionLinearOperator(W.__matmul__, jax.ShapeDtypeStruct((n,), jnp.float32))`. The solutions of the latter
+    two are differentiable in the weight and in the right-hand side.
+
     Examples
     --------
     >>> import jax.numpy as jnp
@@ -105,6 +110,18 @@ class JITScalarMatrix(SparseMatrix):
     JITScalarMatrix(weight=0.5, prob=0.1, seed=42, shape=(1000, 2000), corder=False)[10:20, 0:500]
     >>> W[3].shape, W[:, 5].shape, W[[1, 2, 3]].shape, float(W[3, 5])
     ((2000,), (1000,), (3, 2000), 0.5)
+
+    A linear system, x - W x / 100 = b, and its solution's derivative in the weight:
+
+    >>> import jax
+    >>> from jax.scipy.sparse.linalg import gmres
+    >>> A, b = W[:, :1000], jnp.ones(1000)
+    >>> solve = lambda A: gmres(lambda x: x - A @ x / 100, b)[0]
+    >>> x = solve(A)
+    >>> bool(jnp.allclose(x - A @ x / 100, b, atol=1e-3))
+    True
+    >>> jax.grad(lambda A: solve(A).sum())(A).shape
+    (1000, 1000)
     """
 
     def __init__(
@@ -317,7 +334,7 @@ class JITScalarMatrix(SparseMatrix):
         return self[:, j]
 
     def diagonal(self, k: int = 0):
-        """The dense diagonal of entries (i, i + k): of each of its streams one block is drawn."""
+        """The dense diagonal of entries (i, i + k), for which one block of each stream is drawn."""
         rows, columns = range(max(-k, 0), self.shape[0]), range(max(k, 0), self.shape[1])
         mantissa, unit = split_unit(self.weight)
         return join_unit(diagonal(view(self._connectivity, rows, columns), mantissa, self.backend), unit)
@@ -372,6 +389,13 @@ class JITScalarMatrix(SparseMatrix):
 
         `rho` is a real number of at least 0, a Quantity where the weight shall have a unit. A matrix whose spectral
         radius is 0 raises ValueError; accuracy is that of `spectral_radius`.
+
+        Examples
+        --------
+        >>> from jitmat import JITScalarMatrix
+        >>> W = JITScalarMatrix(-1.0, 1.0, seed=0, shape=(100, 100))  # its spectral radius is 100
+        >>> print(f"{W.with_spectral_radius(0.5).data:.4f}")
+        -0.0050
         """
         from ._spectral import spectral_radius
 
