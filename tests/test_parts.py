@@ -136,6 +136,20 @@ def test_plain_jax_gives_the_same_parts(corder):
     equal(A.degrees(1), (D != 0).sum(1))
 
 
+def test_a_walk_without_an_inverse_gives_its_parts_too(corder):
+    """The renewal walk, whose blocks are no powers of two."""
+    W = JITScalarMatrix(0.5, 0.3, 7, shape=(330, 330), corder=corder, diagonal=False, walk="renewal")
+    D = np.asarray(W.todense())
+    assert not D.diagonal().any()
+    for A, E in ((W, D), (W.T[100:320, 5:], D.T[100:320, 5:])):
+        for index in (3, (slice(None), 4), (3, 4), [1, 2]):
+            check_part(A, E, index)
+        equal(A[10:90, 7:80].todense(), E[10:90, 7:80])
+        equal(A.diagonal(9), E.diagonal(9))
+        equal(A.degrees(0), (E != 0).sum(0))
+        equal(A.degrees(1), (E != 0).sum(1))
+
+
 def test_rows_and_columns_have_names(pair):
     A, D = pair
     equal(A.row(3), D[3])
