@@ -29,6 +29,14 @@ def test_the_readme_example_prints_what_it_says():
     assert printed.getvalue() == output
 
 
+def test_the_page_on_own_kernels_shows_the_code_of_its_example():
+    page = (ROOT / "docs" / "own_kernel.md").read_text(encoding="utf-8")
+    code = (ROOT / "docs" / "examples" / "own_kernel.py").read_text(encoding="utf-8")
+    code = {re.sub(r"\s+# .*", "", line) for line in code.splitlines()}
+    shown = [line for block in re.findall(r"```python\n(.*?)```", page, re.S) for line in block.splitlines() if line]
+    assert not [line for line in shown if line not in code]
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_docstrings_are_right(name):
     result = doctest.testmod(importlib.import_module(name))
