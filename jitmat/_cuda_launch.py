@@ -2,8 +2,9 @@
 
 A call carries its launches as data, an int64 array: for each launch, the kernel's key, the grid (3), the threads
 (x | y << 16 | z << 32), the dynamic shared memory, the number of arguments, and for each argument a pair: (0, buffer)
-for an operand or, counted on, a result; (1, value) for 64 bits of a scalar. A key names a kernel by its content, so a program that
-another process compiled finds the same kernel here; the handle behind it is looked up in a table of this process.
+for an operand or, counted on, a result; (1, value) for 64 bits of a scalar. A key names a kernel by its content, so a
+program that another process compiled finds the same kernel here; the handle behind it is looked up in a table of this
+process.
 """
 
 from __future__ import annotations
