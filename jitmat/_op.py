@@ -221,7 +221,7 @@ class XLACustomKernel:
         self.def_kernel("numba", "cpu", kg, asdefault)
 
     def def_cuda_raw_kernel(self, kg: KernelGenerator, asdefault: bool = False):
-        """Register the kernel for NVIDIA GPUs: `kg(outs, **params)` returns what `cuda_kernel` makes of CUDA source."""
+        """Register the kernel in CUDA, for NVIDIA GPUs: `kg(outs, **params)` returns what `cuda_kernel` makes."""
         self.def_kernel("cuda_raw", "cuda", kg, asdefault)
 
     def def_jax_kernel(self, kg: KernelGenerator):
