@@ -52,6 +52,18 @@ def test_a_binary_array_takes_the_binary_path(brainevent):
         np.testing.assert_array_equal(jax.grad(lambda z, product=product: product(z).sum())(x), 0.5 * P.sum(0))
 
 
+def test_brainevents_other_wrappers_are_events_or_numbers(brainevent):
+    for wrap in (brainevent.BitPackedBinary, brainevent.CompactBinary.from_array, brainevent.BinaryArray):
+        np.testing.assert_array_equal(W @ wrap(x > 0), 0.5 * P @ (x > 0))
+        np.testing.assert_array_equal(wrap(jnp.where(y > 0, 3.0, 0.0)) @ W, 0.5 * (y > 0) @ P)
+    for product, expected in [
+        (W @ brainevent.WeightedArray(x), P @ x),
+        (brainevent.WeightedArray(y) @ W, y @ P),
+        (W @ brainevent.WeightedArray(x > 0), P @ (x > 0)),
+    ]:
+        np.testing.assert_array_equal(product, 0.5 * expected)
+
+
 def test_a_binary_array_meets_units(brainevent):
     found = JITScalarMatrix(0.5 * u.mS, 0.3, 7, shape=SHAPE) @ brainevent.BinaryArray(x)
     assert u.get_unit(found) == u.mS
