@@ -146,7 +146,8 @@ def cuda_kernel(
     shared : int
         Bytes of dynamic shared memory.
     options : sequence of str
-        More of NVRTC's options, such as "-DN=4", "-use_fast_math" or "-I/usr/local/cuda/include".
+        More of NVRTC's options, such as "-DN=4", "-use_fast_math" or "-I/usr/local/cuda/include" (headers are not
+        part of what names the code on disk: when one of yours changes, change an option too).
     input_output_aliases : dict of int to int, optional
         Operand -> output that begins as a copy of it (in place where XLA needs the operand no more): an operand of
         zeros where the kernel adds to its output by atomics.
