@@ -37,6 +37,17 @@ def test_the_page_on_own_kernels_shows_the_code_of_its_example():
     assert not [line for line in shown if line not in code]
 
 
+def test_the_page_on_brainevent_points_to_tests_that_exist():
+    page = (ROOT / "docs" / "brainevent.md").read_text(encoding="utf-8")
+    claims = page[page.index("| claim |") :].splitlines()[2:]
+    pointers = [row.rsplit("|", 2)[1] for row in claims]
+    found = [re.findall(r"`(test_\w+\.py)`(?:: ((?:`test_\w+`(?:, )?)+))?", pointer) for pointer in pointers]
+    assert sum(map(len, found)) >= 20
+    for file, names in (pair for pairs in found for pair in pairs):
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert not [name for name in re.findall(r"`(test_\w+)`", names) if f"def {name}(" not in text]
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_docstrings_are_right(name):
     result = doctest.testmod(importlib.import_module(name))

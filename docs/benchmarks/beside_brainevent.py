@@ -18,8 +18,9 @@ import time
 import brainevent
 import jax
 import jax.numpy as jnp
-import jitmat.compat
 import numpy as np
+
+import jitmat.compat
 
 PRODUCTS = ("jitsmv", "jitsmm", "binary_jitsmv", "binary_jitsmm")
 LIBRARIES = (brainevent, jitmat.compat)
