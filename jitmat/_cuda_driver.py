@@ -140,26 +140,39 @@ def target(capability: int, alike: bool = True) -> str:
     return f"sm_{capability}" if alike and known[-1] == capability else f"compute_{known[-1]}"
 
 
-def compile_source(name: str, defines: tuple[str, ...], architecture: str) -> bytes:
-    """A cubin (`sm_*`) or PTX (`compute_*`) of `<name>.cu`."""
-    library, source = nvrtc(), folder() / f"{name}.cu"
-    headers = sorted(folder().glob("*.cuh"))
-    program = ctypes.c_void_p()
-    texts = (ctypes.c_char_p * len(headers))(*(path.read_bytes() for path in headers))
-    names = (ctypes.c_char_p * len(headers))(*(path.name.encode() for path in headers))
+class Source(NamedTuple):
+    """What NVRTC compiles, and with which options."""
+
+    name: str
+    text: str
+    options: tuple[str, ...]
+    headers: tuple[tuple[str, str], ...] = ()  # (name, text)
+
+
+@functools.cache
+def source_file(name: str, defines: tuple[str, ...]) -> Source:
+    """`<name>.cu` of this package."""
+    headers = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(folder().glob("*.cuh")))
+    options = ("--device-as-default-execution-space", *(f"-D{each}" for each in defines))
+    return Source(f"{name}.cu", (folder() / f"{name}.cu").read_text(encoding="utf-8"), options, headers)
+
+
+def compile_source(source: Source, architecture: str) -> bytes:
+    """A cubin (`sm_*`) or PTX (`compute_*`)."""
+    library, program = nvrtc(), ctypes.c_void_p()
+    strings = lambda texts: (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
+    names, texts = zip(*source.headers) if source.headers else ((), ())
     library.nvrtcCreateProgram(
-        ctypes.byref(program), source.read_bytes(), source.name.encode(), len(headers), texts, names
+        ctypes.byref(program),
+        source.text.encode(),
+        source.name.encode(),
+        len(texts),
+        strings(texts),
+        strings(names),
     )
-    options = [
-        f"--gpu-architecture={architecture}",
-        "--std=c++17",
-        "--device-as-default-execution-space",
-        *(f"-D{each}" for each in defines),
-    ]
+    options = [f"--gpu-architecture={architecture}", "--std=c++17", *source.options]
     try:
-        status = library.nvrtcCompileProgram(
-            program, len(options), (ctypes.c_char_p * len(options))(*(each.encode() for each in options))
-        )
+        status = library.nvrtcCompileProgram(program, len(options), strings(options))
         if status:
             log = _nvrtc_output(program, "ProgramLog")
             raise RuntimeError(
@@ -180,26 +193,17 @@ def _nvrtc_output(program, kind: str) -> bytes:
     return text.raw if kind == "CUBIN" else text.value
 
 
-@functools.lru_cache(maxsize=1)
-def _sources() -> bytes:
-    digest = hashlib.sha256()
-    for path in sorted(folder().glob("*.cu*")):
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.digest()
-
-
-def digest(name: str, defines: tuple[str, ...], architecture: str) -> str:
+def digest(source: Source, architecture: str) -> str:
     """Names a compiled file by all that decides its content."""
-    parts = repr((name, defines, architecture, nvrtc_version())).encode()
-    return hashlib.sha256(_sources() + parts).hexdigest()
+    return hashlib.sha256(repr((source, architecture, nvrtc_version())).encode()).hexdigest()
 
 
-def cubin(name: str, defines: tuple[str, ...], architecture: str) -> bytes:
+def cubin(source: Source, architecture: str) -> bytes:
     """`compile_source`, from the cache on disk where it is there and whole."""
-    key = digest(name, defines, architecture)
+    key = digest(source, architecture)
     code = _disk.read("cubin", key)
     if code is None:
-        code = compile_source(name, defines, architecture)
+        code = compile_source(source, architecture)
         _disk.write("cubin", key, code)
     return code
 
@@ -210,20 +214,20 @@ class Kernel(NamedTuple):
 
 
 @functools.cache
-def _library(name: str, defines: tuple[str, ...]) -> tuple[ctypes.c_void_p, bytes, str]:
+def _library(source: Source) -> tuple[ctypes.c_void_p, bytes, str]:
     """Loaded once and never unloaded, since compiled programs hold its kernels."""
-
     architecture = target(device().capability, device().alike)
-    code, library = cubin(name, defines, architecture), ctypes.c_void_p()
+    code, library = cubin(source, architecture), ctypes.c_void_p()
     _call("cuLibraryLoadData", ctypes.byref(library), code, None, None, 0, None, None, 0)
-    return library, code, digest(name, defines, architecture)
+    return library, code, digest(source, architecture)
 
 
 @functools.cache
-def _kernel(name: str, defines: tuple[str, ...], function: str) -> Kernel:
-    library, _, content = _library(name, defines)
+def _kernel(source: Source, function: str) -> Kernel:
+    library, _, content = _library(source)
     handle = ctypes.c_void_p()
-    _call("cuLibraryGetKernel", ctypes.byref(handle), library, function.encode())
+    if driver().cuLibraryGetKernel(ctypes.byref(handle), library, function.encode()):
+        raise ValueError(f'{source.name} has no kernel {function!r}: declare it extern "C" __global__')
     key = int.from_bytes(hashlib.sha256(f"{content} {function}".encode()).digest()[:8], "little") >> 1
     return Kernel(handle.value or 0, key)
 
@@ -231,10 +235,10 @@ def _kernel(name: str, defines: tuple[str, ...], function: str) -> Kernel:
 _allowed: dict[int, int] = {}
 
 
-def kernel(name: str, defines: tuple[str, ...], function: str, shared: int) -> Kernel:
-    """A function of `<name>.cu` compiled with `defines`, ready for `shared` bytes of dynamic shared memory."""
+def kernel(source: Source, function: str, shared: int) -> Kernel:
+    """A kernel, ready for `shared` bytes of dynamic shared memory."""
     with _lock:
-        found = _kernel(name, defines, function)
+        found = _kernel(source, function)
         if shared > _allowed.get(found.handle, 24 * 1024):  # with what it has statically, 48 KB need no leave
             count = ctypes.c_int()
             _call("cuDeviceGetCount", ctypes.byref(count))

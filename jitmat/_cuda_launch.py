@@ -1,9 +1,10 @@
 """The FFI handler that launches CUDA kernels on XLA's stream: one for all of them, with no Python on its path.
 
-A call carries its launches as data, an int64 array: for each launch, the kernel's key, the grid (3), the
-threads, the dynamic shared memory, the number of arguments, and for each argument a pair: (0, buffer) for an
-operand or, counted on, a result; (1, value) for an integer. A key names a kernel by its content, so a program that
-another process compiled finds the same kernel here; the handle behind it is looked up in a table of this process.
+A call carries its launches as data, an int64 array: for each launch, the kernel's key, the grid (3), the threads
+(x | y << 16 | z << 32), the dynamic shared memory, the number of arguments, and for each argument a pair: (0, buffer)
+for an operand or, counted on, a result; (1, value) for 64 bits of a scalar. A key names a kernel by its content, so a
+program that another process compiled finds the same kernel here; the handle behind it is looked up in a table of this
+process.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from . import _cuda_driver
 
 TARGET = "jitmat_cuda"
 _lock = threading.Lock()
+MOST_ARGUMENTS = 56
 _SLOTS = 1 << 16
 _table = np.zeros((_SLOTS, 2), np.int64)  # open addressing: key, handle
 _COMMAND_BUFFER = 1  # trait: may be recorded into a CUDA graph
@@ -35,22 +37,25 @@ def _enter(kernel: _cuda_driver.Kernel):
 
 
 class Launch:
-    """One kernel with its grid; arguments are (0, buffer) or (1, integer)."""
+    """One kernel with its grid; arguments are (0, buffer) or (1, 64 bits)."""
 
     def __init__(self, source, defines, function, grid, threads, shared, arguments):
-        kernel = _cuda_driver.kernel(source, defines, function, shared)
+        """`source` is a Source, or the name of one of this package's files, which takes `defines`."""
+        if isinstance(source, str):
+            source = _cuda_driver.source_file(source, defines)
+        kernel = _cuda_driver.kernel(source, function, shared)
         _enter(kernel)
-        grid = (*grid, 1, 1)[:3]
-        self.words = [kernel.key, *grid, threads, shared, len(arguments)]
+        x, y, z = (*(threads if isinstance(threads, tuple) else (threads,)), 1, 1)[:3]
+        self.words = [kernel.key, *(*grid, 1, 1)[:3], x | y << 16 | z << 32, shared, len(arguments)]
         self.words += [word for argument in arguments for word in argument]
 
 
-def call(launches: list[Launch], results: list[jax.ShapeDtypeStruct], *operands):
+def call(launches: list[Launch], results: list[jax.ShapeDtypeStruct], *operands, **options):
     """Run the launches in order; results beyond those that the caller keeps are scratch of XLA's."""
     with _lock:
         _register()
     plan = np.array([len(launches), *(word for launch in launches for word in launch.words)], np.int64)
-    return jax.ffi.ffi_call(TARGET, results)(*operands, plan=plan)
+    return jax.ffi.ffi_call(TARGET, results, **options)(*operands, plan=plan)
 
 
 @functools.lru_cache(maxsize=1)
@@ -69,13 +74,13 @@ def _make_handler():
     from numba import cfunc, types
     from numba.extending import intrinsic
 
-    from .kernels import ffi  # pyright: ignore[reportMissingImports]
+    from .kernels import ffi, layout  # pyright: ignore[reportMissingImports]
 
     word, load64, store64, call1 = ffi.word, ffi.load64, ffi.store64, ffi.call1
 
     @intrinsic
     def launch_kernel(typingctx, function, kernel, grid, threads, shared, stream, arguments):
-        """cuLaunchKernel(kernel, grid[0..2], threads, 1, 1, shared, stream, arguments, NULL)"""
+        """cuLaunchKernel(kernel, grid[0..2], threads unpacked, shared, stream, arguments, NULL)"""
         i32, i64 = ir.IntType(32), ir.IntType(64)
 
         def codegen(context, builder, signature, args):
@@ -83,21 +88,13 @@ def _make_handler():
             at = lambda i: builder.trunc(
                 builder.load(builder.inttoptr(builder.add(args[2], ir.Constant(i64, 8 * i)), i64.as_pointer())), i32
             )
-            one = ir.Constant(i32, 1)
-            small = [builder.trunc(each, i32) for each in args[3:5]]
-            passed = [
-                args[1],
-                at(0),
-                at(1),
-                at(2),
-                small[0],
-                one,
-                one,
-                small[1],
-                args[5],
-                args[6],
-                ir.Constant(i64, 0),
-            ]
+            packed = lambda shift: builder.trunc(
+                builder.and_(builder.lshr(args[3], ir.Constant(i64, shift)), ir.Constant(i64, 0xFFFF)), i32
+            )
+            blocks = [at(0), at(1), at(2)]
+            threads = [packed(0), packed(16), packed(32)]
+            shared = builder.trunc(args[4], i32)
+            passed = [args[1], *blocks, *threads, shared, args[5], args[6], ir.Constant(i64, 0)]
             return builder.sext(builder.call(callee, passed), i64)
 
         return types.int64(*[types.int64] * 7), codegen
@@ -113,8 +110,7 @@ def _make_handler():
     ]
     unknown, refused = (ctypes.addressof(message) for message in messages)
     answered_metadata = ffi.metadata_reply(_COMMAND_BUFFER)
-    error_create, stream_get = 48, 48 + 8 * 4  # in the API's table of functions
-    stack = ffi.stack(64)
+    stack = ffi.stack(8 + MOST_ARGUMENTS)
 
     @cfunc(types.int64(types.int64))
     def handler(frame):
@@ -126,7 +122,7 @@ def _make_handler():
         store64(scratch + 8, 0)
         store64(scratch + 16, load64(frame + ffi.CONTEXT))
         store64(scratch + 24, 0)
-        error = call1(load64(api + stream_get), scratch)
+        error = call1(load64(api + layout.STREAM_GET), scratch)
         if error != 0:
             return error
         stream = load64(scratch + 24)
@@ -154,12 +150,6 @@ def _make_handler():
                 problem = refused
                 break
             at += 8 * (7 + 2 * count)
-        if problem == 0:
-            return 0
-        store64(scratch, 32)
-        store64(scratch + 8, 0)
-        store64(scratch + 16, problem)
-        store64(scratch + 24, 13)  # INTERNAL
-        return call1(load64(api + error_create), scratch)
+        return ffi.error(frame, problem) if problem else 0
 
     return handler, messages

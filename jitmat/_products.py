@@ -72,7 +72,7 @@ def _make_product(name: str, binary: bool, columns: bool) -> XLACustomKernel:
         (y,) = matmat(*structure, x.reshape(x.shape[0], math.prod(x.shape[1:])), **params)
         return [y.reshape(y.shape[0], *x.shape[1:])], [1]
 
-    kernel.def_call(outs)
+    kernel.def_outs(outs)
     _define_kernels(kernel, generator)
     kernel.def_jvp_rule2(None, None, None, jvp)
     if not binary:
@@ -94,7 +94,7 @@ def _make_materialization(name: str, outs) -> XLACustomKernel:
     def generator(run, *, outs, block, **params):
         return lambda *operands: [run(name, block, operands, outs[0], False)]
 
-    kernel.def_call(outs)
+    kernel.def_outs(outs)
     _define_kernels(kernel, generator)
     return kernel
 

@@ -57,10 +57,15 @@ class Spikes:
         return cls(*children)
 
 
+# brainevent's wrappers, known by name so that it need not be there: whether they hold events.
+_BRAINEVENT = {"BinaryArray": True, "BitPackedBinary": True, "CompactBinary": True, "WeightedArray": False}
+
+
 def unwrap(x):
-    """(value, whether it is events) of an operand; a `brainevent.BinaryArray` counts as wrapped."""
+    """(value, whether it is events) of an operand, which brainevent may have wrapped."""
     if isinstance(x, Spikes):
         return x.value, True
-    if type(x).__name__ == "BinaryArray" and hasattr(x, "value"):
-        return x.value, True
+    events = _BRAINEVENT.get(type(x).__name__)
+    if events is not None and hasattr(x, "value"):
+        return x.value, events or getattr(x.value, "dtype", None) == np.bool_
     return x, getattr(x, "dtype", None) == np.bool_

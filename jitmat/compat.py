@@ -21,11 +21,13 @@ import jax
 
 from ._functions import binary_jitsmm, binary_jitsmv, jits, jits_to_csr, jitsmm, jitsmv
 from ._matrix import JITScalarMatrix
-from ._op import XLACustomKernel, general_batching_rule
+from ._op import BenchmarkConfig, XLACustomKernel, general_batching_rule
+from ._own_kernels import numba_kernel
 from ._products import binary_jitsmm_p, binary_jitsmv_p, jitsmm_p, jitsmv_p
 from ._spikes import Spikes
 
 __all__ = [
+    "BenchmarkConfig",
     "BinaryArray",
     "JITCScalarC",
     "JITCScalarMatrix",
@@ -42,6 +44,7 @@ __all__ = [
     "jitsmm_p",
     "jitsmv",
     "jitsmv_p",
+    "numba_kernel",
 ]
 
 

@@ -19,7 +19,20 @@ from numba import cfunc, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .layout import API, ARGS, ARRAY_DATA, ATTRS, BUFFER_DATA, CONTEXT, EXTENSION, NUM_THREADS, RETS, SCHEDULE, version
+from .layout import (
+    API,
+    ARGS,
+    ARRAY_DATA,
+    ATTRS,
+    BUFFER_DATA,
+    CONTEXT,
+    ERROR_CREATE,
+    EXTENSION,
+    NUM_THREADS,
+    RETS,
+    SCHEDULE,
+    version,
+)
 from .layout import layout_problem as layout_problem
 
 I64 = ir.IntType(64)
@@ -178,6 +191,17 @@ def metadata_reply(traits=0):
 
 
 _scratch = stack(8)
+
+
+@njit(error_model="numpy")
+def error(frame, message):
+    """What a handler returns to fail with the text at the address `message`."""
+    args = _scratch()
+    set_word(args, 0, 32)
+    set_word(args, 1, 0)
+    set_word(args, 2, message)
+    set_word(args, 3, 13)  # INTERNAL
+    return call1(load64(load64(frame + API) + ERROR_CREATE), args)
 
 
 @njit(error_model="numpy")

@@ -8,8 +8,8 @@ import jaxlib
 
 # Byte offsets in the call frame and what hangs off it.
 EXTENSION, API, CONTEXT, ARGS, RETS, ATTRS = 8, 16, 24, 72, 112, 160
-BUFFER_DATA, ARRAY_DATA = 24, 16
-SCHEDULE, NUM_THREADS = 48 + 8 * 11, 48 + 8 * 12
+BUFFER_DATA, BUFFER_DIMS, ARRAY_DATA = 24, 40, 16
+ERROR_CREATE, STREAM_GET, SCHEDULE, NUM_THREADS = 48, 48 + 8 * 4, 48 + 8 * 11, 48 + 8 * 12
 
 _LAYOUT = {
     "XLA_FFI_CallFrame": "struct_size extension_start api ctx stage args rets attrs future",
@@ -18,6 +18,13 @@ _LAYOUT = {
     "XLA_FFI_Attrs": "struct_size extension_start size types names attrs",
     "XLA_FFI_Buffer": "struct_size extension_start dtype data rank dims",
     "XLA_FFI_Array": "dtype size data",
+}
+
+_TABLE = {
+    ERROR_CREATE: "XLA_FFI_Error_Create",
+    STREAM_GET: "XLA_FFI_Stream_Get",
+    SCHEDULE: "XLA_FFI_ThreadPool_Schedule",
+    NUM_THREADS: "XLA_FFI_ThreadPool_NumThreads",
 }
 
 
@@ -51,6 +58,6 @@ def layout_problem():
         if body is None or re.findall(r"(\w+);", body.group(1)) != fields.split():
             return f"{name} lays out {struct} in another way"
     functions = re.findall(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", header)
-    if functions[11:13] != ["XLA_FFI_ThreadPool_Schedule", "XLA_FFI_ThreadPool_NumThreads"]:
+    if [functions[(at - 48) // 8] for at in _TABLE] != list(_TABLE.values()):
         return f"{name} has another table of FFI functions"
     return None

@@ -169,11 +169,11 @@ def test_the_general_rule_scans_what_is_mapped_and_binds_once_when_nothing_is():
     scaled_p = XLACustomKernel("scaled")
     scaled_p.def_jax_kernel(lambda **params: lambda a, x: [a * x])
     a, x = jnp.float32(3), jnp.arange(6.0).reshape(3, 2)
-    params = {"outs": (((3, 2), np.dtype("float32")),), "backend": None}
+    params = {"outs": (jax.ShapeDtypeStruct((3, 2), jnp.float32),), "backend": None}
     (once,), axes = general_batching_rule(scaled_p, (a, x), (None, None), **params)
     assert axes == [None]
     np.testing.assert_array_equal(once, 3 * x)
-    params = {"outs": (((3,), np.dtype("float32")),), "backend": None}
+    params = {"outs": (jax.ShapeDtypeStruct((3,), jnp.float32),), "backend": None}
     (stack,), axes = general_batching_rule(scaled_p.primitive, (a, x), (None, 1), **params)
     assert axes == [0]
     np.testing.assert_array_equal(stack, 3 * x.T)

@@ -188,5 +188,5 @@ def test_nvrtc_compiles(name, capability):
             if "RENEWAL=1" in walk:
                 replaced = {"EVENTS=1024": "EVENTS=0", "PACKED=0": f"PACKED={int('X=u8' in defines)}"}
                 defines = [replaced.get(each, each) for each in defines]
-            code = _cuda_driver.compile_source(name, (*walk, *defines), target)
+            code = _cuda_driver.compile_source(_cuda_driver.source_file(name, (*walk, *defines)), target)
             assert code.startswith(b"\x7fELF")

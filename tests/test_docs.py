@@ -29,6 +29,25 @@ def test_the_readme_example_prints_what_it_says():
     assert printed.getvalue() == output
 
 
+def test_the_page_on_own_kernels_shows_the_code_of_its_example():
+    page = (ROOT / "docs" / "own_kernel.md").read_text(encoding="utf-8")
+    code = (ROOT / "docs" / "examples" / "own_kernel.py").read_text(encoding="utf-8")
+    code = {re.sub(r"\s+# .*", "", line) for line in code.splitlines()}
+    shown = [line for block in re.findall(r"```python\n(.*?)```", page, re.S) for line in block.splitlines() if line]
+    assert not [line for line in shown if line not in code]
+
+
+def test_the_page_on_brainevent_points_to_tests_that_exist():
+    page = (ROOT / "docs" / "brainevent.md").read_text(encoding="utf-8")
+    claims = page[page.index("| claim |") :].splitlines()[2:]
+    pointers = [row.rsplit("|", 2)[1] for row in claims]
+    found = [re.findall(r"`(test_\w+\.py)`(?:: ((?:`test_\w+`(?:, )?)+))?", pointer) for pointer in pointers]
+    assert sum(map(len, found)) >= 20
+    for file, names in (pair for pairs in found for pair in pairs):
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert not [name for name in re.findall(r"`(test_\w+)`", names) if f"def {name}(" not in text]
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_docstrings_are_right(name):
     result = doctest.testmod(importlib.import_module(name))
