@@ -1,6 +1,7 @@
 """Sparse random matrices that live in their seed: connectivity regenerated inside every product, never stored."""
 
 from . import config as config
+from . import plot as plot
 from ._functions import binary_jitsmm as binary_jitsmm
 from ._functions import binary_jitsmv as binary_jitsmv
 from ._functions import jits as jits
