@@ -150,7 +150,7 @@ def _report_statistics(state):
 def _report_memory(network, nnz):
     stored = sum(count * (4 + 4) + (W.shape[0] + 1) * 8 for W, count in zip(network, nnz, strict=True))
     kept = sum(x.nbytes for W in network for x in (*W._connectivity.structure(), W.weight))
-    _line("memory", f"stored as CSR (float32, int32) {_bytes(stored)}; jitmat {_bytes(kept)}")
+    _line("memory", f"stored as CSR (float32, int32) {readable_bytes(stored)}; jitmat {readable_bytes(kept)}")
 
 
 def _where(backend) -> str:
@@ -158,7 +158,8 @@ def _where(backend) -> str:
     return f"{backend or jitsmv_p.get_default()} on {device.device_kind}"
 
 
-def _bytes(count: float) -> str:
+def readable_bytes(count: float) -> str:
+    """A number of bytes with its unit."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
