@@ -265,8 +265,8 @@ def test_bench_tells_of_a_peer_that_fails_and_goes_on(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "brainevent", types.ModuleType("brainevent"))
     assert main(BENCH) == 0
     printed = capsys.readouterr().out
-    assert printed.count(" failed\n") == len(_bench.PRODUCTS)
-    assert "brainevent failed: AttributeError: module 'brainevent' has no attribute 'jitsmv'" in printed
+    assert printed.count("  failed  ") == len(_bench.PRODUCTS)
+    assert "\nbrainevent failed: AttributeError: module 'brainevent' has no attribute 'jitsmv'" in printed
 
 
 def test_bench_stores_no_matrix_that_is_too_large(peers, monkeypatch, capsys):
