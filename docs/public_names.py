@@ -1,0 +1,21 @@
+"""What the API page shows: `from ._x import name as name` makes a name public; the command line is no module of it."""
+
+from typing import Any
+
+import griffe
+
+
+class PublicNames(griffe.Extension):
+    """Tells Griffe, which reads the modules for mkdocstrings."""
+
+    def on_alias_instance(self, *, node: Any, alias: griffe.Alias, **kwargs: Any):
+        if any(imported.name == imported.asname == alias.name for imported in getattr(node, "names", ())):
+            alias.public = True
+
+    def on_function_instance(self, *, func: griffe.Function, **kwargs: Any):
+        if func.name.startswith("__array_"):  # called by NumPy alone
+            func.public = False
+
+    def on_module_instance(self, *, mod: griffe.Module, **kwargs: Any):
+        if mod.name == "__main__":
+            mod.public = False
