@@ -9,8 +9,8 @@ class PublicNames(griffe.Extension):
     """Tells Griffe, which reads the modules for mkdocstrings."""
 
     def on_alias_instance(self, *, node: Any, alias: griffe.Alias, **kwargs: Any):
-        if any(imported.name == imported.asname == alias.name for imported in getattr(node, "names", ())):
-            alias.public = True
+        names = getattr(node, "names", ())
+        alias.public = any(imported.name == imported.asname == alias.name for imported in names)
 
     def on_function_instance(self, *, func: griffe.Function, **kwargs: Any):
         if func.name.startswith("__array_"):  # called by NumPy alone

@@ -12,12 +12,15 @@ import numpy as np
 from ._compute import Connectivity, product, split_unit, stream_counts
 from ._materialize import concrete, window
 from ._matrix import JITScalarMatrix
+from ._pattern import Pattern
 from ._products import jits_count_p
+from ._walk import get_walk
 
 BUDGET = 2e9  # ns that a picture may take on one thread, at the prices below
 KEY, DRAW, ADD = 10, 7, 1  # ns of a block's key, of a nonzero drawn to be counted, and of one added in a product
 MOST = 200_000  # spikes of a raster
 BARS = 60
+LANES = 32  # keys of a block of the renewal walk, whose count nothing but drawing tells
 COARSEST = 16  # blocks along an axis whose pixels may be blocks
 EXTENT = 1 << 31  # entries of a window whose count is a uint32
 
@@ -236,11 +239,12 @@ def _densities(connectivity: Connectivity, pixels: int, backend):
         return density.T, height, width, counted[::-1]
     sizes, length = pattern.shape, pattern.block.block_length
     height, width = (-(-size // min(size, pixels)) for size in sizes)
-    part = KEY + DRAW * length * float(connectivity.prob)  # of a block that is drawn
+    whole, part = _prices(pattern, connectivity.prob)
     blocks = -(-width // length)
-    price = 2 * part + KEY * (blocks - 1)
-    if sizes[0] * -(-sizes[1] // width) * price > BUDGET and sizes[1] >= COARSEST * length:
-        width, price = blocks * length, KEY * blocks
+    price = 2 * part + whole * (blocks - 1)
+    dear = sizes[0] * -(-sizes[1] // width) * price > BUDGET
+    if dear and whole < part and sizes[1] >= COARSEST * length:
+        width, price = blocks * length, whole * blocks
     rows, columns = -(-sizes[0] // height), -(-sizes[1] // width)
     most = int(min(height, EXTENT // width))
     streams = int(np.clip(BUDGET / (rows * columns * price), 1, most))
@@ -257,6 +261,12 @@ def _densities(connectivity: Connectivity, pixels: int, backend):
             found = _count_windows(table, seed, _moved(start, steps), block=piece.pattern.block, backend=backend)
             density[these, those] = np.asarray(found).reshape(_len(these), _len(those)) / (counted * wide)
     return density, height, width, (streams, width)
+
+
+def _prices(pattern: Pattern, prob) -> tuple[float, float]:
+    """(of a whole block that is counted, of a part of one)"""
+    walk, drawn = get_walk(pattern.walk), DRAW * pattern.block.block_length * float(prob)
+    return (KEY, KEY + drawn) if walk.random_access else (LANES * KEY + drawn, LANES * KEY + drawn)
 
 
 def _alike(number: int, size: int, step: int):
@@ -294,11 +304,11 @@ def _degrees(connectivity: Connectivity, backend) -> np.ndarray:
     """Nonzeros of each row, or of the first so many rows."""
     pattern = connectivity.pattern
     (rows, columns), length = pattern.shape, pattern.block.block_length
-    nonzeros = length * float(connectivity.prob)  # of a block
+    whole, part = _prices(pattern, connectivity.prob)
     if pattern.corder:
-        price = KEY * -(-columns // length) + DRAW * nonzeros  # whole blocks are counted by their keys
+        price = whole * -(-columns // length) + part
         some = window(connectivity, 0, int(np.clip(BUDGET / price, 1, rows)), 0, columns)
         return np.asarray(stream_counts(some, backend)).astype(np.int64)
-    blocks = int(max(1, BUDGET / (columns * (KEY + ADD * nonzeros))))
+    blocks = int(max(1, BUDGET / (columns * (KEY + ADD / DRAW * part))))
     some = window(connectivity, 0, columns, 0, min(rows, blocks * length))
     return np.asarray(product(some, 1, jnp.ones(columns, bool), backend=backend)).astype(np.int64)

@@ -20,10 +20,10 @@ def ax():
     return Figure().subplots()
 
 
-def matrix(shape, corder, prob=0.2, diagonal=True, origin=(0, 0)):
+def matrix(shape, corder, prob=0.2, diagonal=True, origin=(0, 0), walk="bernoulli"):
     """A matrix of that shape: a window of a larger one, perhaps without its diagonal."""
     whole = tuple(size + first for size, first in zip(shape, origin))
-    W = JITScalarMatrix(1, prob, 5, shape=whole, corder=corder)
+    W = JITScalarMatrix(1, prob, 5, shape=whole, corder=corder, walk=walk)
     pattern = dataclasses.replace(W._connectivity.pattern, diagonal=diagonal, origin=origin, shape=shape)
     return W._make(W.weight, W._connectivity._replace(pattern=pattern), None)
 
@@ -52,9 +52,9 @@ def test_spy_of_a_small_matrix_has_a_pixel_per_entry(corder, ax):
 
 
 @pytest.mark.parametrize("corder", [False, True])
-@pytest.mark.parametrize("shape", [(1000, 1000), (97, 2048)])
-def test_pixels_of_a_larger_matrix_are_the_densities_of_their_entries(shape, corder, ax):
-    W = matrix(shape, corder, diagonal=shape[0] != shape[1])
+@pytest.mark.parametrize(("shape", "walk"), [((1000, 1000), "bernoulli"), ((97, 2048), "renewal")])
+def test_pixels_of_a_larger_matrix_are_the_densities_of_their_entries(shape, walk, corder, ax):
+    W = matrix(shape, corder, diagonal=shape[0] != shape[1], walk=walk)
     image = plot.spy(W, pixels=20, ax=ax).images[0]
     height, width = (-(-size // 20) for size in shape)
     np.testing.assert_allclose(image.get_array(), densities(W, height, width, (height, width)))

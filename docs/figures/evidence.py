@@ -30,8 +30,10 @@ def matrices():
         import brainevent
     except ImportError:
         return found
-    theirs = brainevent.jits(1.0, PROB, SEED, shape=(N, N), transpose=False, corder=True)
-    return found | {f"brainevent {brainevent.__version__}": np.asarray(theirs) != 0}
+    theirs = np.asarray(brainevent.jits(1.0, PROB, SEED, shape=(N, N), transpose=False, corder=True)) != 0
+    ours = jitmat.JITScalarMatrix(1.0, PROB, SEED, shape=(N, N), corder=True, walk="renewal")
+    print("equal to jitmat's renewal walk:", bool((theirs == np.asarray(ours.todense())).all()))
+    return found | {f"brainevent {brainevent.__version__}": theirs}
 
 
 def panels(number, **options):
