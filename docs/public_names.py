@@ -12,9 +12,9 @@ class PublicNames(griffe.Extension):
         names = getattr(node, "names", ())
         alias.public = any(imported.name == imported.asname == alias.name for imported in names)
 
-    def on_function_instance(self, *, func: griffe.Function, **kwargs: Any):
-        if func.name.startswith("__array_"):  # called by NumPy alone
-            func.public = False
+    def on_class_members(self, *, cls: griffe.Class, **kwargs: Any):
+        for name in [name for name in cls.members if name.startswith("__array_")]:  # called by NumPy alone
+            del cls.members[name]
 
     def on_module_instance(self, *, mod: griffe.Module, **kwargs: Any):
         if mod.name == "__main__":
