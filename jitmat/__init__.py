@@ -2,6 +2,7 @@
 
 from . import _benchmark as _benchmark
 from . import config as config
+from . import plot as plot
 from ._functions import binary_jitsmm as binary_jitsmm
 from ._functions import binary_jitsmv as binary_jitsmv
 from ._functions import jits as jits

@@ -9,9 +9,9 @@ from types import ModuleType
 
 import jax
 
-from . import __version__, _demo, _info, _verify
+from . import __version__, _bench, _demo, _info, _verify
 
-COMMANDS: dict[str, ModuleType] = {"demo": _demo, "verify": _verify, "info": _info}
+COMMANDS: dict[str, ModuleType] = {"demo": _demo, "verify": _verify, "bench": _bench, "info": _info}
 """A subcommand is a module with SUMMARY and DESCRIPTION, `add_arguments(parser)` and `run(args)`, the exit code."""
 
 EPILOG = """\
@@ -19,6 +19,7 @@ examples:
   jitmat                                    simulate the balanced network
   jitmat demo --scale 10 --plot raster.png  ten times as many neurons
   jitmat verify --shape 1000 2000 --prob 0.1 --seed 42
+  jitmat bench                              how fast, beside scipy
   jitmat info
 
 `python -m jitmat` is the same program."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+import pathlib
 
 from ._products import jitsmv_p
 from ._seed import python_seed
@@ -50,3 +52,17 @@ def backend(text: str) -> str:
 def add_backend(parser: argparse.ArgumentParser):
     """The option --backend."""
     parser.add_argument("--backend", type=backend, help="which kernels to use (default: the platform's; see info)")
+
+
+def check_plot(path: str):
+    """Refuse, before anything is computed, a picture that cannot be written."""
+    file = pathlib.Path(path)
+    if file.is_dir() or not file.parent.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise ValueError(f"--plot {path}: cannot be written")
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+    except ImportError:
+        raise ValueError("--plot needs matplotlib: pip install 'jitmat[plot]'") from None
+    kinds = sorted(FigureCanvasAgg.get_supported_filetypes())
+    if file.suffix[1:].lower() not in kinds:
+        raise ValueError(f"--plot {path}: the name must end in one of {', '.join(kinds)}")

@@ -118,7 +118,8 @@ def _fixed(block: Block, shared):
 
 def scatter(block: Block, deterministic):
     device = _cuda_driver.device()
-    if block.random_access and block.streams <= SMALL_STREAMS and block.streams * block.length <= SMALL:
+    few = 32 <= block.streams <= SMALL_STREAMS  # a warp takes 32 streams
+    if block.random_access and few and block.streams * block.length <= SMALL:
         return _small(block)
     if block.operand.name == "float32" and 8 * block.size + 3 * STATIC <= device.shared:
         return _fixed(block, 8 * block.size)

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from . import _balanced as model
-from ._arguments import add_backend, number, seed
-from ._plot import check_plot, draw_raster
+from . import plot
+from ._arguments import add_backend, check_plot, number, seed
 from ._products import jitsmv_p
 from ._verify import BUDGET, stored, unequal
 
@@ -29,6 +29,7 @@ large to store, three windows of its neurons), and prints memory and time."""
 SKIP_MS = 200.0
 CHUNK_MS = 50.0
 SAMPLE = 2000  # neurons of a raster
+BIN_MS = 5.0  # of the mean rate below it
 
 REFERENCE = "benchmark 2, Brette et al. (2007), p. 393, in Brian 2.9, ten seeds: docs/benchmarks/balanced_reference.py"
 REFERENCE_RATE, REFERENCE_CV = (5.61, 0.17), (0.502, 0.011)  # mean and standard deviation over seeds
@@ -74,7 +75,7 @@ def run(args) -> int:
         f"{1e3 * seconds / steps:.3g} ms per step of 0.1 ms, {seconds:.1f} s in all + {compiling:.1f} s to compile",
     )
     if args.plot:
-        draw_raster(args.plot, *raster, sample=sample, n_exc=n_exc, duration=steps * model.DT)
+        draw(args.plot, *raster, sample=sample, n_exc=n_exc, duration=steps * model.DT)
         _line("plot", pathlib.Path(args.plot))
     return 0 if passed else 1
 
@@ -118,6 +119,24 @@ def check_step(network: model.Projections, state: model.State) -> bool:
     return not different and not silent
 
 
+def draw(path: str, times, neurons, *, sample, n_exc: int, duration: float):
+    """Write a picture: spikes of a sample of neurons over time, and their mean rate below."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    FigureCanvasAgg(figure)
+    above, rate = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    n = int(sample[-1]) + 1
+    plot.raster(times, neurons, groups={"excitatory": (0, n_exc), "inhibitory": (n_exc, n)}, ax=above)
+    above.set(xlabel="", ylim=(0, n - 1))
+    edges = np.arange(0, duration + BIN_MS, BIN_MS)
+    counts, _ = np.histogram(times, edges)
+    rate.stairs(counts / (BIN_MS / 1000 * len(sample)), edges, color="black")
+    rate.set(xlabel="time (ms)", ylabel="mean rate (Hz)", xlim=(0, duration))
+    figure.savefig(path, dpi=150)
+
+
 def _report_statistics(state):
     if int(state.step) <= int(state.begin):
         return _line("rate", f"none: statistics begin after {SKIP_MS:.0f} ms")
@@ -131,7 +150,7 @@ def _report_statistics(state):
 def _report_memory(network, nnz):
     stored = sum(count * (4 + 4) + (W.shape[0] + 1) * 8 for W, count in zip(network, nnz, strict=True))
     kept = sum(x.nbytes for W in network for x in (*W._connectivity.structure(), W.weight))
-    _line("memory", f"stored as CSR (float32, int32) {_bytes(stored)}; jitmat {_bytes(kept)}")
+    _line("memory", f"stored as CSR (float32, int32) {readable_bytes(stored)}; jitmat {readable_bytes(kept)}")
 
 
 def _where(backend) -> str:
@@ -139,7 +158,8 @@ def _where(backend) -> str:
     return f"{backend or jitsmv_p.get_default()} on {device.device_kind}"
 
 
-def _bytes(count: float) -> str:
+def readable_bytes(count: float) -> str:
+    """A number of bytes with its unit."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 import brainunit as u
@@ -167,7 +168,7 @@ class JITScalarMatrix(SparseMatrix):
         return matrix
 
     @classmethod
-    def stack(cls, matrices) -> JITScalarMatrix:
+    def stack(cls, matrices: Iterable[JITScalarMatrix]) -> JITScalarMatrix:
         """One pytree of several matrices, to be mapped over: `jax.vmap(lambda W: W @ x)(JITScalarMatrix.stack(Ws))`.
 
         The matrices must agree in all but weight and seed (and `prob` where it is a JAX array); the seeds become
@@ -210,12 +211,12 @@ class JITScalarMatrix(SparseMatrix):
         return self._connectivity.pattern.shape
 
     @property
-    def prob(self):
+    def prob(self) -> Any:
         """The probability of a nonzero."""
         return self._connectivity.prob
 
     @property
-    def seed(self):
+    def seed(self) -> Any:
         """The seed: an int, or the two 32-bit words (high, low) when it is data."""
         return self._connectivity.seed
 
@@ -230,7 +231,7 @@ class JITScalarMatrix(SparseMatrix):
         return self._connectivity.pattern.walk
 
     @property
-    def data(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+    def data(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The value of every nonzero."""
         return self.weight
 
@@ -239,7 +240,7 @@ class JITScalarMatrix(SparseMatrix):
         return np.dtype(split_unit(self.weight)[0].dtype)
 
     @property
-    def unit(self):
+    def unit(self) -> u.Unit:
         """The unit of the weight."""
         return split_unit(self.weight)[1]
 
@@ -269,7 +270,7 @@ class JITScalarMatrix(SparseMatrix):
         """
         return degrees(self._connectivity, _axis(axis, "0 or 1"), self.backend)
 
-    def sum(self, axis=None):
+    def sum(self, axis: Any = None) -> Any:
         """The sum of all entries, or of each column (axis 0) or row (axis 1): the weight times a count."""
         if axis is None:
             return self.weight * self.nnz
@@ -277,7 +278,7 @@ class JITScalarMatrix(SparseMatrix):
         counts = degrees(self._connectivity, _axis(axis, "0, 1 or None"), self.backend)
         return join_unit(scaled_counts(mantissa, counts), unit)
 
-    def mean(self, axis=None):
+    def mean(self, axis: int | None = None) -> Any:
         """The mean of all entries, or of each column (axis 0) or row (axis 1); nan where there are no entries."""
         mantissa, unit = split_unit(self.weight)
         if axis is None:
@@ -317,7 +318,7 @@ class JITScalarMatrix(SparseMatrix):
 
     # -- parts ---------------------------------------------------------------------------------------
 
-    def __getitem__(self, key):  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __getitem__(self, key: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         rows, columns = split_key(key, self.shape)
         block = view(self._connectivity, rows, columns)
         if isinstance(rows, range) and isinstance(columns, range):
@@ -325,15 +326,15 @@ class JITScalarMatrix(SparseMatrix):
         mantissa, unit = split_unit(self.weight)
         return join_unit(pick(block, mantissa, rows, columns, self.backend), unit)
 
-    def row(self, i):
+    def row(self, i: Any) -> Any:
         """W[i]: the dense row of number i, of shape (n,)."""
         return self[i, :]
 
-    def col(self, j):
+    def col(self, j: Any) -> Any:
         """W[:, j]: the dense column of number j, of shape (m,)."""
         return self[:, j]
 
-    def diagonal(self, k: int = 0):
+    def diagonal(self, k: int = 0) -> Any:
         """The dense diagonal of entries (i, i + k), for which one block of each stream is drawn."""
         rows, columns = range(max(-k, 0), self.shape[0]), range(max(k, 0), self.shape[1])
         mantissa, unit = split_unit(self.weight)
@@ -341,7 +342,7 @@ class JITScalarMatrix(SparseMatrix):
 
     # -- products ------------------------------------------------------------------------------------
 
-    def __matmul__(self, other):
+    def __matmul__(self, other: Any) -> Any:
         if isinstance(other, JITScalarMatrix):
             raise NotImplementedError(
                 "the product of two JITScalarMatrix is no scalar matrix: multiply vectors in turn, W1 @ (W2 @ x)"
@@ -351,7 +352,7 @@ class JITScalarMatrix(SparseMatrix):
             return _columnwise(self, other.tocsc())
         return product(self._connectivity, self.weight, other, backend=self.backend)
 
-    def __rmatmul__(self, other):
+    def __rmatmul__(self, other: Any) -> Any:
         if scipy.sparse.issparse(other):
             _check_inner(other.shape, self.shape)
             return _columnwise(self.T, other.T.tocsc()).T
@@ -362,29 +363,29 @@ class JITScalarMatrix(SparseMatrix):
         y = product(self._connectivity.T, self.weight, value.T, binary=binary, backend=self.backend)
         return y.T
 
-    def matvec(self, x):
+    def matvec(self, x: Any) -> Any:
         """W @ x for x of shape (n,) or (n, 1); NumPy in, fresh NumPy out, as scipy's LinearOperator asks."""
         return _as_operator(self, x)
 
-    def rmatvec(self, x):
+    def rmatvec(self, x: Any) -> Any:
         """W.H @ x for x of shape (m,) or (m, 1)."""
         return _as_operator(self.H, x)
 
-    def matmat(self, X):
+    def matmat(self, X: Any) -> Any:
         """W @ X for X of shape (n, k)."""
         return _as_operator(self, X)
 
-    def rmatmat(self, X):
+    def rmatmat(self, X: Any) -> Any:
         """W.H @ X for X of shape (m, k)."""
         return _as_operator(self.H, X)
 
     # -- other matrices of the same pattern ----------------------------------------------------------
 
-    def with_data(self, data) -> JITScalarMatrix:
+    def with_data(self, data: Any) -> JITScalarMatrix:
         """The same connectivity with another weight."""
         return self._make(join_unit(*check_weight(data)), self._connectivity, self.backend)
 
-    def with_spectral_radius(self, rho) -> JITScalarMatrix:
+    def with_spectral_radius(self, rho: Any) -> JITScalarMatrix:
         """The matrix times rho / spectral_radius(W): scaled so that its spectral radius is `rho`, as a reservoir's.
 
         `rho` is a real number of at least 0, a Quantity where the weight shall have a unit. A matrix whose spectral
@@ -409,7 +410,7 @@ class JITScalarMatrix(SparseMatrix):
         scaled, dtype = self * (rho / current), self.dtype
         return scaled.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else scaled
 
-    def transpose(self, axes=None) -> JITScalarMatrix:
+    def transpose(self, axes: Any = None) -> JITScalarMatrix:
         """The transposed matrix, at no cost."""
         if axes not in (None, (1, 0), [1, 0]):
             raise ValueError(f"a matrix is transposed by axes (1, 0), got {axes!r}")
@@ -432,7 +433,7 @@ class JITScalarMatrix(SparseMatrix):
 
     conjugate = conj
 
-    def astype(self, dtype) -> JITScalarMatrix:
+    def astype(self, dtype: Any) -> JITScalarMatrix:
         """The matrix with its weight in another dtype."""
         mantissa, unit = split_unit(self.weight)
         return self.with_data(join_unit(mantissa.astype(dtype), unit))
@@ -441,37 +442,39 @@ class JITScalarMatrix(SparseMatrix):
         """The same matrix."""
         return self._make(self.weight, self._connectivity, self.backend)
 
-    def __neg__(self):
+    def __neg__(self) -> JITScalarMatrix:
         return self.with_data(-self.weight)
 
-    def __pos__(self):
+    def __pos__(self) -> JITScalarMatrix:
         return self
 
-    def __abs__(self):
+    def __abs__(self) -> JITScalarMatrix:
         return self.with_data(abs(self.weight))
 
-    def __mul__(self, other):
+    def __mul__(self, other: Any) -> JITScalarMatrix:
         return self.with_data(self.weight * self._scalar(other, "*"))
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: Any) -> JITScalarMatrix:
+        return self * other
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: Any) -> JITScalarMatrix:
         return self.with_data(self.weight / self._scalar(other, "/"))
 
     def __rtruediv__(self, other):
         raise NotImplementedError("dividing by a sparse matrix would divide by its zeros")
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> JITScalarMatrix:
         if isinstance(other, numbers.Number) and other == 0:
             return self  # so that sum() works
         return self.with_data(self.weight + self._same_structure(other, "+"))
 
-    __radd__ = __add__
+    def __radd__(self, other: Any) -> JITScalarMatrix:
+        return self + other
 
-    def __sub__(self, other):
+    def __sub__(self, other: Any) -> JITScalarMatrix:
         return self.with_data(self.weight - self._same_structure(other, "-"))
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: Any) -> JITScalarMatrix:
         return self.with_data(self._same_structure(other, "-") - self.weight)
 
     def _refuse(self, other):
@@ -506,13 +509,13 @@ class JITScalarMatrix(SparseMatrix):
 
     # -- stored forms --------------------------------------------------------------------------------
 
-    def todense(self):
+    def todense(self) -> Any:
         """The whole matrix as a JAX array, or Quantity: O(m n) memory, the only method that takes it."""
         return dense(self._connectivity, self.weight, self.backend)
 
     toarray = todense
 
-    def tocsr(self, unit=None, *, progress: bool = False) -> scipy.sparse.csr_array:
+    def tocsr(self, unit: Any = None, *, progress: bool = False) -> scipy.sparse.csr_array:
         """The matrix as a `scipy.sparse.csr_array` with sorted indices.
 
         A weight with a unit needs `unit=`, in which the numbers then are. `progress` shows a bar (with tqdm) while
@@ -520,20 +523,20 @@ class JITScalarMatrix(SparseMatrix):
         """
         return self._stored(unit, progress).tocsr()
 
-    def tocsc(self, unit=None, *, progress: bool = False) -> scipy.sparse.csc_array:
+    def tocsc(self, unit: Any = None, *, progress: bool = False) -> scipy.sparse.csc_array:
         """The matrix as a `scipy.sparse.csc_array` with sorted indices; arguments as in `tocsr`."""
         return self._stored(unit, progress).tocsc()
 
-    def tocoo(self, unit=None, *, progress: bool = False) -> scipy.sparse.coo_array:
+    def tocoo(self, unit: Any = None, *, progress: bool = False) -> scipy.sparse.coo_array:
         """The matrix as a `scipy.sparse.coo_array`, row by row; arguments as in `tocsr`."""
         return self.tocsr(unit, progress=progress).tocoo()
 
-    def to_bcsr(self, unit=None) -> BCSR:
+    def to_bcsr(self, unit: Any = None) -> BCSR:
         """The matrix as a `jax.experimental.sparse.BCSR`, differentiable in the weight; `unit` as in `tocsr`."""
         parts = csr_parts(self._connectivity, self._plain_weight(unit, "to_bcsr"), self.backend)
         return BCSR(parts, shape=self.shape, indices_sorted=True, unique_indices=True)
 
-    def to_bcoo(self, unit=None) -> BCOO:
+    def to_bcoo(self, unit: Any = None) -> BCOO:
         """The matrix as a `jax.experimental.sparse.BCOO`, row by row; all else as in `to_bcsr`."""
         mantissa = self._plain_weight(unit, "to_bcoo")
         data, columns, indptr = csr_parts(self._connectivity, mantissa, self.backend)

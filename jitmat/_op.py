@@ -20,7 +20,7 @@ KernelGenerator = Callable[..., Callable[..., Sequence[Any]]]
 
 
 def general_batching_rule(prim, args, axes, **params):
-    """Batch a primitive by scanning it: y[i] = prim(args[0][i], ...) for the mapped operands.
+    """Batch a primitive by scanning it: `y[i] = prim(args[0][i], ...)` for the mapped operands.
 
     Parameters
     ----------

@@ -82,9 +82,13 @@ def _make_product(name: str, binary: bool, columns: bool) -> XLACustomKernel:
 
 
 jitsmv_p = _make_product("jitsmv", binary=False, columns=False)
+"""The primitive of `jitsmv`: P @ x with the 0/1 pattern P and a vector x. An `XLACustomKernel`."""
 jitsmm_p = _make_product("jitsmm", binary=False, columns=True)
+"""The primitive of `jitsmm`: P @ X with a matrix X."""
 binary_jitsmv_p = _make_product("binary_jitsmv", binary=True, columns=False)
+"""The primitive of `binary_jitsmv`: how many active elements of x each row of P meets."""
 binary_jitsmm_p = _make_product("binary_jitsmm", binary=True, columns=True)
+"""The primitive of `binary_jitsmm`: the same for each column of X."""
 
 
 def _make_materialization(name: str, outs) -> XLACustomKernel:

@@ -3,16 +3,18 @@
 import contextlib
 import io
 import itertools
+import json
 import re
 import subprocess
 import sys
+import types
 
 import jax
 import numpy as np
 import pytest
 import scipy.linalg
 
-from jitmat import _balanced, _cpu, _cuda, _demo, _verify
+from jitmat import JITScalarMatrix, _balanced, _bench, _cpu, _cuda, _demo, _verify
 from jitmat.__main__ import COMMANDS, main
 
 VERIFY = ["verify", "--shape", "300", "200", "--prob", "0.1", "--seed", "1"]
@@ -206,6 +208,88 @@ def test_verify_takes_a_backend(monkeypatch, capsys):
     assert taken == ["jax", "jax"]
 
 
+# -- bench -------------------------------------------------------------------------------------------
+
+BENCH = ["bench", "--shape", "300", "200", "--prob", "0.1", "--repeats", "1"]
+
+
+@pytest.fixture
+def peers(monkeypatch):
+    """Of the peers scipy alone, wherever the tests run."""
+    monkeypatch.setattr(_bench, "_installed", lambda package: False)
+
+
+def test_bench_prints_every_product_beside_scipy(peers, capsys):
+    assert main(BENCH) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "300 x 200, prob 0.1: " in lines[0]
+    assert lines[3].split() == ["ms", "a", "call", "jitmat", "scipy"]
+    for product in _bench.PRODUCTS:
+        (line,) = (line for line in lines if line.startswith(product.name))
+        assert re.search(r"(\s+[\d.e-]+){3} \([\d.]+x\)$", line)
+    kept = next(line for line in lines if line.startswith("the matrix in memory")).split()[-4:]
+    assert kept[1] == kept[3] == "kB"
+    nonzeros = int(re.search(r"([\d,]+) nonzeros", lines[0])[1].replace(",", ""))
+    assert float(kept[2]) == pytest.approx((8 * nonzeros + 4 * 301) / 1000, rel=0.05)
+
+
+def test_bench_as_json_holds_what_follows_from_each_other(peers, capsys):
+    assert main([*BENCH, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {result["library"] for result in report["results"]} == {"jitmat", "scipy"}
+    assert len(report["results"]) == 2 * len(_bench.PRODUCTS)
+    by_name = {product.name: product for product in _bench.PRODUCTS}
+    for result in report["results"]:
+        product = by_name[result["product"]]
+        nonzeros = report["matrix"]["nonzeros"]["by rows" if product.corder else "by columns"]
+        assert nonzeros == JITScalarMatrix(1, 0.1, 1, shape=(300, 200), corder=product.corder).nnz
+        per_call = result["ns_per_nonzero"] * nonzeros * (product.columns or 1) / 1e9
+        assert per_call == pytest.approx(result["seconds"])
+        assert result["seconds"] > 0
+
+
+def test_bench_times_the_very_same_product(peers):
+    for corder in (True, False):
+        W = JITScalarMatrix(np.float32(0.5), 0.1, 1, shape=(300, 200), corder=corder)
+        for product in (product for product in _bench.PRODUCTS if product.corder is corder):
+            x = product.operand(200)
+            calls = [prepare() for _, _, prepare in _bench.libraries(W, W.tocsr(), x, product.active is not None)]
+            ours, scipys = (np.asarray(call()) for call in calls)
+            np.testing.assert_allclose(ours, scipys, rtol=1e-4, atol=1e-4)
+            assert ours.shape == (300, 16)[: x.ndim]
+
+
+def test_bench_tells_of_a_peer_that_fails_and_goes_on(monkeypatch, capsys):
+    monkeypatch.setattr(_bench, "_installed", lambda package: package == "brainevent")
+    monkeypatch.setattr(_bench, "_version", lambda package: "0")
+    monkeypatch.setitem(sys.modules, "brainevent", types.ModuleType("brainevent"))
+    assert main(BENCH) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("  failed  ") == len(_bench.PRODUCTS)
+    assert "\nbrainevent failed: AttributeError: module 'brainevent' has no attribute 'jitsmv'" in printed
+
+
+def test_bench_stores_no_matrix_that_is_too_large(peers, monkeypatch, capsys):
+    monkeypatch.setattr(_bench, "MOST_STORED", 5000)
+    monkeypatch.setattr(JITScalarMatrix, "tocsr", lambda W: pytest.fail("it was stored"))
+    assert main(BENCH) == 0
+    assert re.search(r"scipy and cuSPARSE are left out: they would store [\d.]+ kB", capsys.readouterr().out)
+
+
+def test_bench_by_rich_has_the_same_cells(peers, monkeypatch, capsys):
+    pytest.importorskip("rich")
+    head, rows = (
+        ["", "ms a call", "jitmat"],
+        [["W @ x", "1", "2"], ["the matrix in memory", "", "4 kB"], ["z", "", ""]],
+    )
+    assert _bench._by_rich(head, rows)
+    printed = capsys.readouterr().out
+    for cell in (*head, *itertools.chain(*rows)):
+        assert cell in printed
+    monkeypatch.setitem(sys.modules, "rich", None)
+    assert not _bench._by_rich(head, rows)
+
+
 # -- info and the rest -------------------------------------------------------------------------------
 
 
@@ -248,6 +332,8 @@ MISTAKES = {
     "option": (["info", "--nope"], "--nope"),
     "scale of 0": (["demo", "--scale", "0"], "--scale"),
     "duration of 1 ms": (["demo", "--duration", "1"], "--duration"),
+    "bench of nothing": (["bench", "--shape", "0", "5"], "nothing to time"),
+    "repeats of 0": (["bench", "--repeats", "0"], "--repeats"),
     "folder of the plot": (["demo", "--plot", "/nowhere/raster.png"], "cannot be written"),
 }
 

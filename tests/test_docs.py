@@ -1,4 +1,4 @@
-"""What is written down runs: the README's example prints what it says, and so do the docstrings' examples."""
+"""What is written down runs: examples of README and docs print what the page says, and so do the docstrings'."""
 
 import contextlib
 import doctest
@@ -20,13 +20,29 @@ MODULES = [
 ]
 
 
-def test_the_readme_example_prints_what_it_says():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    example, output = re.search(r"<!-- example -->\n```python\n(.*?)```\n\n```text\n(.*?)```", text, re.S).groups()
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(example, "README.md", "exec"), {})
-    assert printed.getvalue() == output
+BLOCK = re.compile(r"^(<!-- not run: .+ -->\n)?```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)
+PAGES = {
+    str(path.relative_to(ROOT)): blocks
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+    if (blocks := BLOCK.findall(path.read_text(encoding="utf-8")))
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_a_page_print_what_it_says(page):
+    pytest.importorskip("matplotlib")
+    page_names = {}
+    for not_run, example, output in PAGES[page]:
+        if not_run:
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(example, page, "exec"), page_names)
+        assert printed.getvalue() == output
+
+
+def test_the_pages_with_examples_are_found():
+    assert {"README.md", "docs/index.md", "docs/first.md", "docs/scipy.md"} <= PAGES.keys()
 
 
 def test_the_page_on_own_kernels_shows_the_code_of_its_example():

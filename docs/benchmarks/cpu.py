@@ -11,14 +11,11 @@ matrix (and column), whatever the rate. Peers have as many nonzeros: scipy's CSR
 """
 
 import argparse
-import functools
 import json
 import os
 import pathlib
 import platform
-import statistics
 import sys
-import time
 
 SIZES = (1000, 4000, 20_000, 100_000, 1_000_000)
 PROBS = (1e-4, 1e-3, 0.01, 0.1, 0.3)
@@ -37,41 +34,6 @@ def arguments():
     parser.add_argument("--json", type=pathlib.Path, help="write the results there too")
     parser.add_argument("--no-peers", action="store_true", help="jitmat alone")
     return parser.parse_args()
-
-
-def seconds(function, repeats):
-    """Median time of a call, after one that compiles; short calls are repeated within a measurement."""
-    import jax
-
-    jax.block_until_ready(function())
-    start = time.perf_counter()
-    jax.block_until_ready(function())
-    calls = max(1, int(2e-3 / max(time.perf_counter() - start, 1e-7)))
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        for _ in range(calls):
-            jax.block_until_ready(function())
-        times.append((time.perf_counter() - start) / calls)
-    return statistics.median(times)
-
-
-def peak_memory(function):
-    """Bytes by which a call raises the process's peak; None where the system does not say."""
-    import jax
-
-    status = pathlib.Path("/proc/self/status")
-    try:
-        pathlib.Path("/proc/self/clear_refs").write_text("5")
-        before = _field(status.read_text(), "VmRSS")
-        jax.block_until_ready(function())
-        return max(0, _field(status.read_text(), "VmHWM") - before)
-    except OSError:
-        return None
-
-
-def _field(text, name):
-    return int(text.split(name + ":")[1].split()[0]) * 1024
 
 
 def cells(options):
@@ -94,6 +56,7 @@ def measure(n, p, rate, product, options):
     import numpy as np
 
     import jitmat
+    from jitmat._bench import peak_memory, seconds
 
     gather = product.endswith("gather")
     block = int(max(16, min(n, options.limit / (n * p))))
@@ -108,41 +71,32 @@ def measure(n, p, rate, product, options):
     result["jitmat"] = seconds(lambda: multiply(W, operand), options.repeats)
     result["memory"] = peak_memory(lambda: multiply(W, operand))
     if not options.no_peers:
-        for name, function in peers(W, x, operand, gather, rate, p):
+        for name, function in peers(W, x, rate is not None):
             result[name] = seconds(function, options.repeats)
     return result
 
 
-def peers(W, x, operand, gather, rate, p):
+def peers(W, x, binary):
     """(name, a call of the same product) of every peer that is installed."""
     import jax
     import numpy as np
     from jax.experimental import sparse
 
+    from jitmat._bench import libraries
+
     stored = W.tocsr()
-    dense_x = x.astype(np.float32)
-    yield "scipy", lambda: stored @ dense_x
+    for name, _, prepare in libraries(W, stored, x, binary):
+        if name in ("scipy", "brainevent"):
+            yield name, prepare()
     bcsr = sparse.BCSR.from_scipy_sparse(stored)
     by_bcsr = jax.jit(lambda A, x: A @ x)
-    jax_x = jax.numpy.asarray(dense_x)
+    jax_x = jax.numpy.asarray(x.astype(np.float32))
     if stored.nnz <= 2_000_000:  # it takes seconds beyond
         yield "BCSR", lambda: by_bcsr(bcsr, jax_x)
     if W.shape[0] == W.shape[1] == 4000:
         dense = W.todense()
         by_dense = jax.jit(lambda A, x: A @ x)
         yield "dense", lambda: by_dense(dense, jax_x)
-    try:
-        import brainevent
-    except ImportError:
-        return
-    binary, many = rate is not None, x.ndim == 2
-    function = getattr(brainevent, f"{'binary_' if binary else ''}jits{'mm' if many else 'mv'}")
-    by_brainevent = jax.jit(functools.partial(_brainevent, function, p, W.shape, gather))
-    yield "brainevent", lambda: by_brainevent(operand)
-
-
-def _brainevent(function, p, shape, gather, x):
-    return function(0.5, p, x, 1, shape=shape, transpose=False, corder=gather)
 
 
 def table(results):
