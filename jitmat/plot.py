@@ -202,7 +202,7 @@ def raster(times, neurons, *, groups: dict[str, tuple[int, int]] | None = None, 
         ax.scatter(times[inside], neurons[inside], **dots)
     ax.set(
         xlabel="time" if unit.is_unitless else f"time ({unit})",
-        ylabel="neuron" if every == 1 else f"neuron (every {every}th)",
+        ylabel="neuron" if every == 1 else f"neuron (one in {every})",
     )
     if groups:
         ax.legend(loc="upper right", markerscale=6)

@@ -147,7 +147,7 @@ def test_of_too_many_spikes_every_so_many_neurons_are_drawn(monkeypatch, ax):
     times, neurons = np.nonzero(np.ones((10, 10)))
     plot.raster(times, neurons, ax=ax)
     assert set(ax.collections[0].get_offsets()[:, 1]) == {0, 3, 6, 9}
-    assert ax.get_ylabel() == "neuron (every 3th)"
+    assert ax.get_ylabel() == "neuron (one in 3)"
 
 
 def test_mistakes_are_told(ax):
