@@ -10,8 +10,10 @@ Since positions are a permutation's first images, `hits` can ask the reverse: is
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 
+from .ffi import address
+from .frontend import njit
 from .lanes import add16, add32, and16, mul16, mul32, shl16, shr16, xor16
 from .simd import I16, I32, I64, LANES, load, splat, vectorized
 
@@ -34,20 +36,20 @@ C0, C1, C2 = u32(0x85EBCA6B), u32(0xC2B2AE35), u32(0x27D4EB2F)
 C3, C4, C5 = u32(0x165667B1), u32(0xD1B54A33), u32(0x7FEB352D)
 
 
-@njit(error_model="numpy")
+@njit
 def mix64(z):
     z = (z ^ (z >> u64(30))) * u64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> u64(27))) * u64(0x94D049BB133111EB)
     return z ^ (z >> u64(31))
 
 
-@njit(error_model="numpy")
+@njit
 def start(seed):
     """What every key of the matrix begins with, from the two words of the seed."""
     return mix64((u64(seed[0]) << u64(32)) | u64(seed[1]))
 
 
-@njit(error_model="numpy")
+@njit
 def count(u, table):
     """lo + #{t in T : t <= u}, from the guide's entry on."""
     n, size = table[GUIDE + (u >> u32(24))], table[SIZE]
@@ -56,50 +58,50 @@ def count(u, table):
     return table[LO] + n
 
 
-@njit(error_model="numpy")
+@njit
 def expected(table, block_length):
     """About how many positions a block has, to plan the work by."""
     return np.int64(table[LO]) + np.int64(table[SIZE]) // 2
 
 
-@njit(error_model="numpy")
+@njit
 def prepare(keys, table, mixed, streams, batch, block):
-    """Draw the keys of `streams[:batch]` in `block`: rows of `keys` are K, -, w0..w5, a column per stream."""
+    """Draw the keys of `streams[:batch]` in `block`: K, -, w0..w5, each for all of a BATCH."""
     for i in range(batch):
         s = mixed + u64(0x9E3779B97F4A7C15) * ((u64(streams[i]) << u64(32)) | u64(block))
         h1, h2 = mix64(s), mix64(s ^ u64(0x6A09E667F3BCC909))
         k0, k1, k2 = u32(h1), u32(h2 >> u64(32)), u32(h2)
-        keys[0, i] = u32(h1 >> u64(32))
-        keys[2, i], keys[3, i] = add32(mul32(k0, C0), k1), add32(mul32(k1, C1), k2)
-        keys[4, i], keys[5, i] = add32(mul32(k2, C2), k0), add32(mul32(k0, C3), k1)
-        keys[6, i], keys[7, i] = add32(mul32(k1, C4), k2), add32(mul32(k2, C5), k0)
+        keys[i] = u32(h1 >> u64(32))
+        keys[2 * BATCH + i], keys[3 * BATCH + i] = add32(mul32(k0, C0), k1), add32(mul32(k1, C1), k2)
+        keys[4 * BATCH + i], keys[5 * BATCH + i] = add32(mul32(k2, C2), k0), add32(mul32(k0, C3), k1)
+        keys[6 * BATCH + i], keys[7 * BATCH + i] = add32(mul32(k1, C4), k2), add32(mul32(k2, C5), k0)
     for i in range(batch):
-        keys[0, i] = count(keys[0, i], table)
+        keys[i] = count(keys[i], table)
 
 
-@njit(error_model="numpy")
+@njit
 def total(keys, i):
     """How many positions the whole block of prepared stream i has, without drawing them."""
-    return keys[0, i]
+    return keys[i]
 
 
-@njit(error_model="numpy")
+@njit
 def factor(w):
     return u16(w >> u32(16)) | u16(1)
 
 
-@njit(error_model="numpy")
+@njit
 def positions(out, keys, table, block_length, stream, i, block):
     """Write the positions of prepared stream i, in walk order; `out` has room for a vector more than a block."""
     b = bits_of(block_length)
     shift = u16(16 - b)
     mask = shl16(u16(0xFFFF), shift)
     long, short = u16((b + 1) // 2), u16(b // 2)
-    a0, a1, a2 = factor(keys[2, i]), factor(keys[3, i]), factor(keys[4, i])
-    a3, a4, a5 = factor(keys[5, i]), factor(keys[6, i]), factor(keys[7, i])
-    c0, c1, c2 = u16(keys[2, i]) & mask, u16(keys[3, i]) & mask, u16(keys[4, i]) & mask
-    c3, c4, c5 = u16(keys[5, i]) & mask, u16(keys[6, i]) & mask, u16(keys[7, i]) & mask
-    drawn = keys[0, i]
+    a0, a1, a2 = factor(keys[2 * BATCH + i]), factor(keys[3 * BATCH + i]), factor(keys[4 * BATCH + i])
+    a3, a4, a5 = factor(keys[5 * BATCH + i]), factor(keys[6 * BATCH + i]), factor(keys[7 * BATCH + i])
+    c0, c1, c2 = u16(keys[2 * BATCH + i]) & mask, u16(keys[3 * BATCH + i]) & mask, u16(keys[4 * BATCH + i]) & mask
+    c3, c4, c5 = u16(keys[5 * BATCH + i]) & mask, u16(keys[6 * BATCH + i]) & mask, u16(keys[7 * BATCH + i]) & mask
+    drawn = keys[i]
     for k in range((drawn + u32(31)) & ~u32(31)):  # whole vectors: no scalar tail
         y = shl16(u16(k), shift)
         y = add16(mul16(y, a0), c0)
@@ -181,7 +183,7 @@ def count_hit(builder, totals, group, position, bits, excluded):
     (load(builder, totals, I16) + hit.widen(I16)).store(totals)
 
 
-@njit(error_model="numpy")
+@njit
 def bits_of(block_length):
     b = np.int64(0)
     while (np.int64(1) << b) < block_length:
@@ -189,19 +191,19 @@ def bits_of(block_length):
     return b
 
 
-@njit(error_model="numpy")
+@njit
 def group(room, keys, first, last, block_length):
     """Set prepared streams first..last-1 (at most 32) side by side; gives the largest count."""
     most = u32(0)
     for i in range(first, first + LANES):
         if i >= last:
-            keys[0, i] = u32(0)
-        most = max(most, keys[0, i])
-    split_keys(room, keys.ctypes.data + 4 * first, 4 * BATCH, 16 - bits_of(block_length))
+            keys[i] = u32(0)
+        most = max(most, keys[i])
+    split_keys(room, address(keys) + 4 * first, 4 * BATCH, 16 - bits_of(block_length))
     return np.int64(most)
 
 
-@njit(error_model="numpy")
+@njit
 def across(rows, room, k, steps, block_length):
     """Rows k..k+steps-1: the k-th position of each of the 32 streams, `block_length` where it has none."""
     b = bits_of(block_length)
@@ -209,7 +211,7 @@ def across(rows, room, k, steps, block_length):
         permute(rows + 2 * LANES * j, room, k + j, b, block_length)
 
 
-@njit(error_model="numpy")
+@njit
 def hits(totals, room, places, begin, end, block_length, excluded):
     """totals[0:32] (16 bits) += how many of places[begin:end] each stream of a group has, without the excluded."""
     b = bits_of(block_length)

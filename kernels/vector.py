@@ -9,10 +9,11 @@ depends on the operands alone, never on the number of threads.
 """
 
 import numpy as np
-from numba import carray, njit, types
+from numba import types
 
 from . import ffi
-from .ffi import load64, pointer, word
+from .ffi import address, load64, view, word
+from .frontend import njit
 from .scatter import make_scatter_plan
 from .simd import I16, I32, IR_TYPES, LANES, gather, load, vectorized
 from .window import ACTIVE, BLOCK, GROUPS, LENGTH, NO_DIAGONAL, PER_CHUNK, STEPS, STREAMS, make_window
@@ -28,14 +29,14 @@ def without(builder, row, places, none):
     positions.where(positions != excluded, none).store(row)
 
 
-@njit(error_model="numpy")
+@njit
 def clear(a, begin, end):
     """a[begin:end] = 0; flat arrays and plain loops, which LLVM turns into memset and memcpy."""
     for q in range(begin, end):
         a[q] = 0
 
 
-@njit(error_model="numpy")
+@njit
 def move(target, at, source, begin, size):
     """target[at : at + size] = source[begin : begin + size]"""
     for q in range(size):
@@ -55,14 +56,14 @@ def make_add_gathered(element):
     return add_gathered
 
 
-@njit(error_model="numpy")
+@njit
 def active_places(places, events, base, low, high, limit):
     """The q in [low, high) with a nonzero events[base + q], to the front of `places`, as long as they are fewer
     than `limit`; how many they are."""
     count, q = 0, low
-    address = events.ctypes.data + base
+    first = address(events) + base
     while q < high and count < limit:
-        if q + 8 <= high and load64(address + q) == 0:  # eight silent events at a time
+        if q + 8 <= high and load64(first + q) == 0:  # eight silent events at a time
             q += 8
         else:
             for t in range(q, min(q + 8, high)):
@@ -75,21 +76,21 @@ def active_places(places, events, base, low, high, limit):
 def make_rows(walk):
     """`draw_rows(rows, group, k, steps, block_length, places)`: rows of positions across, without the diagonal's."""
 
-    @njit(error_model="numpy")
+    @njit
     def draw_rows(rows, group, k, steps, block_length, places):
         walk.across(rows, group, k, steps, block_length)
         if places != 0:
             for j in range(steps):
                 without(rows + 2 * LANES * j, places, block_length)
 
-    @njit(error_model="numpy")
+    @njit
     def diagonal_places(job, places, numbers, first, last, block):
         """Where the diagonal meets each of a group's streams in this block; 0 when it meets none, else `places`."""
         block_length = word(word(job, ffi.CONFIG), BLOCK)
         if not word(word(job, ffi.CONFIG), NO_DIAGONAL):
             return 0
         met = 0
-        at = carray(pointer(places), (LANES,), np.uint16)
+        at = view(places, np.uint16)
         for lane in range(LANES):
             at[lane] = block_length
             if first + lane < last and np.int64(numbers[first + lane]) // block_length == block:
@@ -110,19 +111,19 @@ def make_gather(walk, operand_type, result_type):
     across = walk.ACROSS  # names that numba prunes branches by
     draw_rows, diagonal_places = make_rows(walk)
 
-    @njit(error_model="numpy", fastmath={"reassoc", "nsz"})
+    @njit(fastmath={"reassoc", "nsz"})
     def total(tile, found, drawn):
         acc = result_type(0)
         for k in range(drawn):
             acc += tile[found[k]]
         return acc
 
-    @njit(error_model="numpy")
+    @njit
     def add_across(job, result, at, tile, keys, numbers, batch, block, group, rows):
         """result[at : at + batch] += the sums over the prepared streams' positions, 32 streams at a time."""
         block_length = word(word(job, ffi.CONFIG), BLOCK)
-        sums_address = tile.ctypes.data + result_bytes * (block_length + LANES)
-        sums = carray(pointer(sums_address), (LANES,), result_type)
+        sums_address = address(tile) + result_bytes * (block_length + LANES)
+        sums = view(sums_address, result_type)
         places = sums_address + 8 * LANES
         for first in range(0, batch, LANES):
             steps = walk.group(group, keys, first, batch, block_length)
@@ -132,11 +133,11 @@ def make_gather(walk, operand_type, result_type):
                 some = min(STEPS, steps - k)
                 draw_rows(rows, group, k, some, block_length, met)
                 for j in range(some):
-                    add_gathered(sums_address, tile.ctypes.data, rows + 2 * LANES * j)
+                    add_gathered(sums_address, address(tile), rows + 2 * LANES * j)
             for lane in range(min(LANES, batch - first)):
                 result[at + first + lane] += sums[lane]
 
-    @njit(error_model="numpy")
+    @njit
     def add_along(job, result, at, tile, keys, numbers, table, batch, block, found):
         """The same, stream by stream."""
         block_length = word(word(job, ffi.CONFIG), BLOCK)
@@ -144,14 +145,14 @@ def make_gather(walk, operand_type, result_type):
             drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, 0, block_length, False)
             result[at + i] += total(tile, found, drawn)
 
-    @njit(error_model="numpy")
+    @njit
     def add_hits(job, result, at, tile, keys, numbers, batch, block, group, active, count):
         """The same for events: how many of the active places each prepared stream has."""
         block_length = word(word(job, ffi.CONFIG), BLOCK)
-        totals_address = tile.ctypes.data + result_bytes * (block_length + LANES)
-        totals = carray(pointer(totals_address), (LANES,), np.uint16)
+        totals_address = address(tile) + result_bytes * (block_length + LANES)
+        totals = view(totals_address, np.uint16)
         places_address = totals_address + 8 * LANES
-        places = carray(pointer(places_address), (LANES,), np.uint16)
+        places = view(places_address, np.uint16)
         for first in range(0, batch, LANES):
             walk.group(group, keys, first, batch, block_length)
             walk.invert_factors(group)
@@ -163,18 +164,18 @@ def make_gather(walk, operand_type, result_type):
             for lane in range(min(LANES, batch - first)):
                 result[at + first + lane] += result_type(totals[lane])
 
-    @njit(error_model="numpy")
+    @njit
     def body(job, chunk):
         config = word(job, ffi.CONFIG)
         block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
         first_stream, position, first_block, blocks = geometry(job)
         room = workspace(job, result_bytes * (block_length + 2 * LANES) + 16 * LANES + 2 * (block_length + LANES))
         mixed, table, keys, numbers, found, group, rows = views(job, room)
-        tile = carray(pointer(tile_of(job, room)), (block_length + LANES,), result_type)
-        active_address = tile.ctypes.data + result_bytes * (block_length + 2 * LANES) + 16 * LANES
-        active = carray(pointer(active_address), (block_length + LANES,), np.uint16)
-        operand = carray(pointer(word(job, ffi.OPERAND)), (length,), operand_type)
-        result = carray(pointer(word(job, ffi.RESULT)), (streams,), result_type)
+        tile = view(tile_of(job, room), result_type)
+        active_address = address(tile) + result_bytes * (block_length + 2 * LANES) + 16 * LANES
+        active = view(active_address, np.uint16)
+        operand = view(word(job, ffi.OPERAND), operand_type)
+        result = view(word(job, ffi.RESULT), result_type)
         begin = chunk * word(job, PER_CHUNK)
         end = min(streams, begin + word(job, PER_CHUNK))
         clear(result, begin, end)
@@ -217,23 +218,23 @@ def make_scatter(walk, operand_type, result_type):
     across = walk.ACROSS
     draw_rows, diagonal_places = make_rows(walk)
 
-    @njit(error_model="numpy")
+    @njit
     def add_across(job, tile, values, keys, numbers, batch, block, group, rows):
         """tile[p] += values[i] over the positions p of every prepared stream i, 32 streams at a time."""
         block_length = word(word(job, ffi.CONFIG), BLOCK)
-        places = tile.ctypes.data + result_bytes * (block_length + LANES)
+        places = address(tile) + result_bytes * (block_length + LANES)
         for first in range(0, batch, LANES):
             steps = walk.group(group, keys, first, batch, block_length)
             met = diagonal_places(job, places, numbers, first, batch, block)
             for k in range(0, steps, STEPS):
                 some = min(STEPS, steps - k)
                 draw_rows(rows, group, k, some, block_length, met)
-                row = carray(pointer(rows), (some * LANES,), np.uint16)
+                row = view(rows, np.uint16)
                 for j in range(some):
                     for lane in range(LANES):
                         tile[row[j * LANES + lane]] += values[first + lane]
 
-    @njit(error_model="numpy")
+    @njit
     def add_along(job, tile, values, keys, numbers, table, batch, block, found):
         """The same, stream by stream."""
         block_length = word(word(job, ffi.CONFIG), BLOCK)
@@ -243,19 +244,19 @@ def make_scatter(walk, operand_type, result_type):
             for k in range(drawn):
                 tile[found[k]] += value
 
-    @njit(error_model="numpy")
+    @njit
     def body(job, chunk):
         config = word(job, ffi.CONFIG)
-        block_length, streams, length = word(config, BLOCK), word(config, STREAMS), word(config, LENGTH)
+        block_length, length = word(config, BLOCK), word(config, LENGTH)
         first_stream, position, first_block, _ = geometry(job)
         room = workspace(job, result_bytes * (block_length + LANES + walk.BATCH) + 16 * LANES)
         mixed, table, keys, numbers, found, group, rows = views(job, room)
-        tile = carray(pointer(tile_of(job, room)), (block_length + LANES,), result_type)
-        values_address = tile.ctypes.data + result_bytes * (block_length + LANES) + 8 * LANES
-        values = carray(pointer(values_address), (walk.BATCH,), result_type)
-        operand = carray(pointer(word(job, ffi.OPERAND)), (streams,), operand_type)
+        tile = view(tile_of(job, room), result_type)
+        values_address = address(tile) + result_bytes * (block_length + LANES) + 8 * LANES
+        values = view(values_address, result_type)
+        operand = view(word(job, ffi.OPERAND), operand_type)
         active, groups = word(job, ACTIVE), word(job, GROUPS)
-        active_streams = carray(pointer(word(job, ffi.SCRATCH)), (streams,), np.uint32)
+        active_streams = view(word(job, ffi.SCRATCH), np.uint32)
         part, block = chunk % groups, first_block + chunk // groups
         base = block * block_length - position
         low, high = max(0, -base), min(block_length, length - base)
