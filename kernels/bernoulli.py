@@ -11,11 +11,12 @@ Since positions are a permutation's first images, `hits` can ask the reverse: is
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from .ffi import address
 from .frontend import njit
-from .lanes import add16, add32, and16, mul16, mul32, shl16, shr16, xor16
-from .simd import I16, I32, I64, LANES, load, splat, vectorized
+from .lanes import add32, greater, mul32
+from .simd import I1, I16, I32, I64, LANES, count_up, load, splat, vectorized
 
 NAME = "bernoulli"
 BATCH = 64  # streams whose keys are drawn together
@@ -24,6 +25,7 @@ LO, SIZE, GUIDE, THRESHOLDS, TABLE = 0, 1, 2, 258, 1088  # layout and length of 
 KEYS = 8  # words of a prepared stream: count, unused, then w[0..5]
 ACROSS = True  # 32 streams can be drawn side by side
 INVERTIBLE = True  # and a position be looked up in them
+COMPLEMENTED = True  # and the positions that a stream lacks be drawn
 COUNTED = True  # a block's count is known before its positions
 PADDED = False  # and every position written is one
 ROUNDS = 6
@@ -86,36 +88,19 @@ def total(keys, i):
 
 
 @njit
-def factor(w):
-    return u16(w >> u32(16)) | u16(1)
+def positions(out, keys, table, block_length, stream, i, block):
+    """Write the positions of prepared stream i, in walk order; `out` has room for a vector more than a block."""
+    drawn = np.int64(keys[i])
+    permute_along(address(out), address(keys) + 4 * i, 0, drawn, bits_of(block_length))
+    return drawn
 
 
 @njit
-def positions(out, keys, table, block_length, stream, i, block):
-    """Write the positions of prepared stream i, in walk order; `out` has room for a vector more than a block."""
-    b = bits_of(block_length)
-    shift = u16(16 - b)
-    mask = shl16(u16(0xFFFF), shift)
-    long, short = u16((b + 1) // 2), u16(b // 2)
-    a0, a1, a2 = factor(keys[2 * BATCH + i]), factor(keys[3 * BATCH + i]), factor(keys[4 * BATCH + i])
-    a3, a4, a5 = factor(keys[5 * BATCH + i]), factor(keys[6 * BATCH + i]), factor(keys[7 * BATCH + i])
-    c0, c1, c2 = u16(keys[2 * BATCH + i]) & mask, u16(keys[3 * BATCH + i]) & mask, u16(keys[4 * BATCH + i]) & mask
-    c3, c4, c5 = u16(keys[5 * BATCH + i]) & mask, u16(keys[6 * BATCH + i]) & mask, u16(keys[7 * BATCH + i]) & mask
-    drawn = keys[i]
-    for k in range((drawn + u32(31)) & ~u32(31)):  # whole vectors: no scalar tail
-        y = shl16(u16(k), shift)
-        y = add16(mul16(y, a0), c0)
-        y = xor16(y, and16(shr16(y, long), mask))
-        y = add16(mul16(y, a1), c1)
-        y = xor16(y, and16(shr16(y, short), mask))
-        y = add16(mul16(y, a2), c2)
-        y = xor16(y, and16(shr16(y, long), mask))
-        y = add16(mul16(y, a3), c3)
-        y = xor16(y, and16(shr16(y, short), mask))
-        y = add16(mul16(y, a4), c4)
-        y = xor16(y, and16(shr16(y, long), mask))
-        out[k] = shr16(add16(mul16(y, a5), c5), shift)
-    return drawn
+def lacking(out, keys, table, block_length, stream, i, block):
+    """The same for the block's other positions."""
+    drawn = np.int64(keys[i])
+    permute_along(address(out), address(keys) + 4 * i, drawn, block_length, bits_of(block_length))
+    return block_length - drawn
 
 
 @vectorized(None, types.int64, types.int64, types.int64, types.int64)
@@ -138,19 +123,42 @@ def _shifts(builder, bits):
     return shift, mask, long, splat(builder, builder.lshr(bits, one), I16)
 
 
+def _images(builder, numbers, bits, factors, addends):
+    """Where the permutation with these factors and addends takes the numbers."""
+    shift, mask, long, short = _shifts(builder, bits)
+    y = numbers << shift
+    for r in range(ROUNDS):
+        y = y * factors[r] + addends[r]
+        if r < ROUNDS - 1:
+            y = y ^ ((y >> (long if r % 2 == 0 else short)) & mask)
+    return y >> shift
+
+
+@vectorized(None, types.int64, types.int64, types.int64, types.int64, types.int64)
+def permute_along(builder, out, keys, first, last, bits):
+    """out[0], out[1], ... = the images of first..last-1 under one stream's permutation, in whole vectors."""
+    _, mask, _, _ = _shifts(builder, bits)
+    words = []
+    for r in range(ROUNDS):
+        at = builder.inttoptr(builder.add(keys, ir.Constant(I64, 4 * BATCH * (2 + r))), I32.as_pointer())
+        words.append(splat(builder, builder.load(at), I32))
+    factors, addends = [(w >> 16).narrow(I16) | 1 for w in words], [w.narrow(I16) & mask for w in words]
+    vectors = builder.lshr(builder.add(builder.sub(last, first), ir.Constant(I64, LANES - 1)), ir.Constant(I64, 5))
+    with cgutils.for_range(builder, vectors) as loop:
+        k = builder.mul(loop.index, ir.Constant(I64, LANES))
+        numbers = count_up(builder, I16) + builder.add(first, k)
+        _images(builder, numbers, bits, factors, addends).store(builder.add(out, builder.add(k, k)))
+
+
 @vectorized(None, types.int64, types.int64, types.int64, types.int64, types.int64)
 def permute(builder, out, group, k, bits, none):
     """out[0:32] = the image of k under each stream's permutation, or `none` where its count is at most k."""
-    shift, mask, long, short = _shifts(builder, bits)
     number = splat(builder, k, I16)
-    addends = builder.add(group, ir.Constant(I64, ADDEND))
-    y = number << shift
-    for r in range(ROUNDS):
-        y = y * load(builder, group, I16, LANES * r) + load(builder, addends, I16, LANES * r)
-        if r < ROUNDS - 1:
-            y = y ^ ((y >> (long if r % 2 == 0 else short)) & mask)
+    factors = [load(builder, group, I16, LANES * r) for r in range(ROUNDS)]
+    addend = builder.add(group, ir.Constant(I64, ADDEND))
+    addends = [load(builder, addend, I16, LANES * r) for r in range(ROUNDS)]
     counts = load(builder, builder.add(group, ir.Constant(I64, COUNTS)), I16)
-    (y >> shift).where(number < counts, none).store(out)
+    _images(builder, number, bits, factors, addends).where(number < counts, none).store(out)
 
 
 @vectorized(None, types.int64)
@@ -183,24 +191,21 @@ def count_hit(builder, totals, group, position, bits, excluded):
     (load(builder, totals, I16) + hit.widen(I16)).store(totals)
 
 
-@njit
-def bits_of(block_length):
-    b = np.int64(0)
-    while (np.int64(1) << b) < block_length:
-        b += 1
-    return b
+@vectorized(types.int64, types.int64)
+def bits_of(builder, block_length):
+    return builder.cttz(block_length, ir.Constant(I1, 1))
 
 
 @njit
 def group(room, keys, first, last, block_length):
     """Set prepared streams first..last-1 (at most 32) side by side; gives the largest count."""
-    most = u32(0)
+    most = np.int64(0)
     for i in range(first, first + LANES):
         if i >= last:
             keys[i] = u32(0)
-        most = max(most, keys[i])
+        most = greater(most, keys[i])
     split_keys(room, address(keys) + 4 * first, 4 * BATCH, 16 - bits_of(block_length))
-    return np.int64(most)
+    return most
 
 
 @njit

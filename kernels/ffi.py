@@ -20,6 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .frontend import cfunc, njit
+from .lanes import lesser
 from .layout import (
     API,
     ARGS,
@@ -230,7 +231,7 @@ def pool_size(frame):
 @njit
 def run_phase(frame, task, job, chunks, threads):
     """Run `task` over `chunks` chunks and return when all are done."""
-    helpers = min(threads, chunks) - 1
+    helpers = lesser(threads, chunks) - 1
     state = malloc(64)
     set_word(state, NEXT, 0)
     set_word(state, DONE, 0)
@@ -272,8 +273,9 @@ def _task(body):
 def handler_functions(name, plan, body, body2=None):
     """The FFI handler of a kernel (see the top of this file) and its tasks, compiled: (symbol, cfunc) pairs."""
     tasks = [(f"{name}_task{phase}", _task(each)) for phase, each in enumerate((body, body2)) if each is not None]
-    for task_symbol, task in tasks:  # numba loads its own copy of the handler, and must find them too
-        llvmlite.binding.add_symbol(task_symbol, task.address)
+    for task_symbol, task in tasks:
+        if task.address:  # numba has made its own copy, and will load one of the handler that must find it
+            llvmlite.binding.add_symbol(task_symbol, task.address)
     first = symbol(tasks[0][0])
     second = symbol(tasks[-1][0])
     answered_metadata = metadata_reply()

@@ -7,10 +7,10 @@ function is compiled to find out, and where it fails numba works in its own way,
 """
 
 import functools
-import warnings
 
 import llvmlite.binding as llvm
 import numba
+from numba import types
 from numba.core.compiler import Compiler
 
 OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -75,29 +75,26 @@ class _Code:
 
 class _FrontEnd(Compiler):
     def define_pipelines(self):
-        if usable():
-            self.state.library = _Code(self.state.targetctx.codegen())
-        return super().define_pipelines()
-
-
-class _Trial(Compiler):
-    def define_pipelines(self):
         self.state.library = _Code(self.state.targetctx.codegen())
         return super().define_pipelines()
 
 
 @functools.cache
 def usable():
-    """Whether numba's front end can be had alone: tried with a function that calls another."""
+    """Whether this numba's front end can be had alone: tried with a function that calls another."""
     try:
-        callee = numba.njit(lambda x: x + 1, pipeline_class=_Trial, **OPTIONS)
-        number = numba.types.int64(numba.types.int64)
-        llvm.parse_assembly(numba.cfunc(number, pipeline_class=_Trial)(lambda x: callee(x)).inspect_llvm()).verify()
-    except Exception as error:
-        warnings.warn(f"numba {numba.__version__} compiles kernels in a slower way ({error})", stacklevel=2)
+        callee = numba.njit(pipeline_class=_FrontEnd, **OPTIONS)(lambda x: x + 1)
+        caller = numba.cfunc(types.int64(types.int64), pipeline_class=_FrontEnd)(lambda x: callee(x))
+        llvm.parse_assembly(caller.inspect_llvm()).verify()
+    except Exception:  # whatever it may be, there is another way
         return False
     return True
 
 
-njit = functools.partial(numba.njit, pipeline_class=_FrontEnd, **OPTIONS)
-cfunc = functools.partial(numba.cfunc, pipeline_class=_FrontEnd)
+class _Kernel(_FrontEnd):
+    def define_pipelines(self):
+        return super().define_pipelines() if usable() else Compiler.define_pipelines(self)
+
+
+njit = functools.partial(numba.njit, pipeline_class=_Kernel, **OPTIONS)
+cfunc = functools.partial(numba.cfunc, pipeline_class=_Kernel)

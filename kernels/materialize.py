@@ -5,7 +5,7 @@ import numpy as np
 from . import ffi
 from .ffi import view, word
 from .frontend import njit
-from .lanes import trailing_zeros
+from .lanes import greater, lesser, trailing_zeros
 from .window import BLOCK, LENGTH, NO_DIAGONAL, PER_CHUNK, STREAMS, make_window
 
 
@@ -24,16 +24,16 @@ def make_count(walk):
         mixed, table, keys, numbers, found, _, _ = views(job, room)
         result = view(word(job, ffi.RESULT), np.uint32)
         begin = chunk * word(job, PER_CHUNK)
-        end = min(streams, begin + word(job, PER_CHUNK))
+        end = lesser(streams, begin + word(job, PER_CHUNK))
         for s in range(begin, end):
             result[s] = 0
         for s0 in range(begin, end, batch_size):
-            batch = min(batch_size, end - s0)
+            batch = lesser(batch_size, end - s0)
             for i in range(batch):
                 numbers[i] = first_stream + s0 + i
             for block in range(first_block, first_block + blocks):
                 base = block * block_length - position
-                low, high = max(0, -base), min(block_length, length - base)
+                low, high = greater(0, -base), lesser(block_length, length - base)
                 walk.prepare(keys, table, mixed, numbers, batch, block)
                 whole = low == 0 and high == block_length
                 for i in range(batch):
@@ -67,13 +67,13 @@ def make_fill(walk):
         for m in range(marks_length):
             marks[m] = 0
         begin = chunk * word(job, PER_CHUNK)
-        end = min(streams, begin + word(job, PER_CHUNK))
+        end = lesser(streams, begin + word(job, PER_CHUNK))
         for s0 in range(begin, end):
             numbers[0] = first_stream + s0
             at = np.int64(starts[s0])
             for block in range(first_block, first_block + blocks):
                 base = block * block_length - position
-                low, high = max(0, -base), min(block_length, length - base)
+                low, high = greater(0, -base), lesser(block_length, length - base)
                 walk.prepare(keys, table, mixed, numbers, 1, block)
                 drawn = visible(found, keys, table, job, np.int64(numbers[0]), 0, block, low, high, True)
                 for k in range(drawn):
@@ -102,7 +102,7 @@ def make_dense(walk):
         mixed, table, keys, numbers, found, _, _ = views(job, room)
         result = view(word(job, ffi.RESULT), np.uint8)
         begin = chunk * word(job, PER_CHUNK)
-        end = min(streams, begin + word(job, PER_CHUNK))
+        end = lesser(streams, begin + word(job, PER_CHUNK))
         for s in range(begin, end):
             for q in range(length):
                 result[s * length + q] = 0
@@ -110,7 +110,7 @@ def make_dense(walk):
             numbers[0] = first_stream + s0
             for block in range(first_block, first_block + blocks):
                 base = block * block_length - position
-                low, high = max(0, -base), min(block_length, length - base)
+                low, high = greater(0, -base), lesser(block_length, length - base)
                 walk.prepare(keys, table, mixed, numbers, 1, block)
                 drawn = visible(found, keys, table, job, np.int64(numbers[0]), 0, block, low, high, True)
                 for k in range(drawn):

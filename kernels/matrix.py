@@ -12,6 +12,7 @@ from numba import types
 from . import ffi
 from .ffi import address, view, word
 from .frontend import njit
+from .lanes import greater, lesser
 from .scatter import make_scatter_plan
 from .simd import IR_TYPES, load, vectorized
 from .vector import clear
@@ -81,13 +82,13 @@ def make_gather(walk, operand_type, result_type):
         mixed, table, keys, numbers, found, _, _ = views(job, room)
         operand, result = view(word(job, ffi.OPERAND), operand_type), view(word(job, ffi.RESULT), result_type)
         begin = chunk * word(job, PER_CHUNK)
-        end = min(streams, begin + word(job, PER_CHUNK))
+        end = lesser(streams, begin + word(job, PER_CHUNK))
         clear(result, begin * columns, end * columns)
         for block in range(first_block, first_block + blocks):
             base = block * block_length - position  # of the block in the operand
-            low, high = max(0, -base), min(block_length, length - base)
+            low, high = greater(0, -base), lesser(block_length, length - base)
             for s0 in range(begin, end, walk.BATCH):
-                batch = min(walk.BATCH, end - s0)
+                batch = lesser(walk.BATCH, end - s0)
                 for i in range(batch):
                     numbers[i] = first_stream + s0 + i
                 walk.prepare(keys, table, mixed, numbers, batch, block)
@@ -135,11 +136,11 @@ def make_scatter(walk, operand_type, result_type):
         part, block = chunk % groups, first_block + chunk // groups
         out = output(job, part)
         base = block * block_length - position
-        low, high = max(0, -base), min(block_length, length - base)
+        low, high = greater(0, -base), lesser(block_length, length - base)
         clear(out, (base + low) * columns, (base + high) * columns)
         begin, end = active * part // groups, active * (part + 1) // groups
         for a0 in range(begin, end, walk.BATCH):
-            batch = min(walk.BATCH, end - a0)
+            batch = lesser(walk.BATCH, end - a0)
             for i in range(batch):
                 numbers[i] = first_stream + active_streams[a0 + i]
             walk.prepare(keys, table, mixed, numbers, batch, block)

@@ -20,7 +20,7 @@ KEYS = 2 * LANES  # words of a prepared stream: its lanes' generators and steps
 GAP = 0  # word of `table`
 COUNTED = False  # only walking tells how many positions there are
 PADDED = True  # and some of those written may be none
-ACROSS = INVERTIBLE = False
+ACROSS = INVERTIBLE = COMPLEMENTED = False
 GROUP = 0
 UNSETTLED = 0xFFFFFFFF  # a step beyond every chunk's
 

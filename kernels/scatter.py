@@ -5,6 +5,7 @@ import numpy as np
 from . import ffi
 from .ffi import address, load64, set_word, view, word
 from .frontend import njit
+from .lanes import greater, lesser
 from .window import ACTIVE, BLOCK, COLUMNS, GROUPS, LENGTH, SERIAL, STREAMS
 
 PARTIALS = 1 << 22  # entries of all partial results together
@@ -57,14 +58,14 @@ def make_scatter_plan(walk, window, operand_type, result_type):
         work = active * blocks * (walk.expected(table, word(config, BLOCK)) * columns + 16)
         groups = 1
         if blocks < 16 and work > SERIAL:
-            room = PARTIALS // max(length * columns, 1)
-            groups = max(1, min(active, 16 // max(blocks, 1), work // SERIAL, room))
+            room = PARTIALS // greater(length * columns, 1)
+            groups = greater(1, lesser(lesser(active, 16 // greater(blocks, 1)), lesser(work // SERIAL, room)))
         set_word(job, ACTIVE, active)
         set_word(job, GROUPS, groups)
         set_word(job, ffi.CHUNKS, blocks * groups)
         if groups > 1:
             set_word(job, ffi.SCRATCH2, ffi.malloc(result_bytes * groups * length * columns))
-            set_word(job, ffi.CHUNKS2, max(1, min(threads, length * columns // 2048)))
+            set_word(job, ffi.CHUNKS2, greater(1, lesser(threads, length * columns // 2048)))
 
     @njit
     def output(job, part):

@@ -12,6 +12,7 @@ import numpy as np
 from . import ffi
 from .ffi import set_word, view, word
 from .frontend import njit
+from .lanes import greater, lesser
 from .simd import LANES
 
 BLOCK, STREAMS, LENGTH, COLUMNS, NO_DIAGONAL = range(5)  # words of `config`
@@ -33,8 +34,10 @@ def split(job, threads, work, least):
     streams = word(word(job, ffi.CONFIG), STREAMS)
     chunks = 1
     if threads > 1 and work > SERIAL:
-        chunks = min(streams, max(threads, min(threads * 8, streams // least)), work // (SERIAL // 2))
-    per_chunk = max(1, (streams + chunks - 1) // max(chunks, 1))
+        chunks = lesser(
+            greater(threads, lesser(threads * 8, streams // least)), lesser(streams, work // (SERIAL // 2))
+        )
+    per_chunk = greater(1, (streams + chunks - 1) // greater(chunks, 1))
     if chunks > 1:
         per_chunk = (per_chunk + LANES - 1) // LANES * LANES
     set_word(job, PER_CHUNK, per_chunk)
