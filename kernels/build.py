@@ -61,7 +61,7 @@ def build(functions):
         if not function.is_declaration and function.name not in symbols:
             function.linkage = "internal"
     machine = target_machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
