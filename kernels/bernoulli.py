@@ -10,10 +10,13 @@ Since positions are a permutation's first images, `hits` can ask the reverse: is
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
+from numba.core import cgutils
 
-from .lanes import add16, add32, and16, mul16, mul32, shl16, shr16, xor16
-from .simd import I16, I32, I64, LANES, load, splat, vectorized
+from .ffi import address
+from .frontend import njit
+from .lanes import add32, greater, mul32
+from .simd import I1, I16, I32, I64, LANES, count_up, load, splat, vectorized
 
 NAME = "bernoulli"
 BATCH = 64  # streams whose keys are drawn together
@@ -22,6 +25,7 @@ LO, SIZE, GUIDE, THRESHOLDS, TABLE = 0, 1, 2, 258, 1088  # layout and length of 
 KEYS = 8  # words of a prepared stream: count, unused, then w[0..5]
 ACROSS = True  # 32 streams can be drawn side by side
 INVERTIBLE = True  # and a position be looked up in them
+COMPLEMENTED = True  # and the positions that a stream lacks be drawn
 COUNTED = True  # a block's count is known before its positions
 PADDED = False  # and every position written is one
 ROUNDS = 6
@@ -34,20 +38,20 @@ C0, C1, C2 = u32(0x85EBCA6B), u32(0xC2B2AE35), u32(0x27D4EB2F)
 C3, C4, C5 = u32(0x165667B1), u32(0xD1B54A33), u32(0x7FEB352D)
 
 
-@njit(error_model="numpy")
+@njit
 def mix64(z):
     z = (z ^ (z >> u64(30))) * u64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> u64(27))) * u64(0x94D049BB133111EB)
     return z ^ (z >> u64(31))
 
 
-@njit(error_model="numpy")
+@njit
 def start(seed):
     """What every key of the matrix begins with, from the two words of the seed."""
     return mix64((u64(seed[0]) << u64(32)) | u64(seed[1]))
 
 
-@njit(error_model="numpy")
+@njit
 def count(u, table):
     """lo + #{t in T : t <= u}, from the guide's entry on."""
     n, size = table[GUIDE + (u >> u32(24))], table[SIZE]
@@ -56,64 +60,47 @@ def count(u, table):
     return table[LO] + n
 
 
-@njit(error_model="numpy")
+@njit
 def expected(table, block_length):
     """About how many positions a block has, to plan the work by."""
     return np.int64(table[LO]) + np.int64(table[SIZE]) // 2
 
 
-@njit(error_model="numpy")
+@njit
 def prepare(keys, table, mixed, streams, batch, block):
-    """Draw the keys of `streams[:batch]` in `block`: rows of `keys` are K, -, w0..w5, a column per stream."""
+    """Draw the keys of `streams[:batch]` in `block`: K, -, w0..w5, each for all of a BATCH."""
     for i in range(batch):
         s = mixed + u64(0x9E3779B97F4A7C15) * ((u64(streams[i]) << u64(32)) | u64(block))
         h1, h2 = mix64(s), mix64(s ^ u64(0x6A09E667F3BCC909))
         k0, k1, k2 = u32(h1), u32(h2 >> u64(32)), u32(h2)
-        keys[0, i] = u32(h1 >> u64(32))
-        keys[2, i], keys[3, i] = add32(mul32(k0, C0), k1), add32(mul32(k1, C1), k2)
-        keys[4, i], keys[5, i] = add32(mul32(k2, C2), k0), add32(mul32(k0, C3), k1)
-        keys[6, i], keys[7, i] = add32(mul32(k1, C4), k2), add32(mul32(k2, C5), k0)
+        keys[i] = u32(h1 >> u64(32))
+        keys[2 * BATCH + i], keys[3 * BATCH + i] = add32(mul32(k0, C0), k1), add32(mul32(k1, C1), k2)
+        keys[4 * BATCH + i], keys[5 * BATCH + i] = add32(mul32(k2, C2), k0), add32(mul32(k0, C3), k1)
+        keys[6 * BATCH + i], keys[7 * BATCH + i] = add32(mul32(k1, C4), k2), add32(mul32(k2, C5), k0)
     for i in range(batch):
-        keys[0, i] = count(keys[0, i], table)
+        keys[i] = count(keys[i], table)
 
 
-@njit(error_model="numpy")
+@njit
 def total(keys, i):
     """How many positions the whole block of prepared stream i has, without drawing them."""
-    return keys[0, i]
+    return keys[i]
 
 
-@njit(error_model="numpy")
-def factor(w):
-    return u16(w >> u32(16)) | u16(1)
-
-
-@njit(error_model="numpy")
+@njit
 def positions(out, keys, table, block_length, stream, i, block):
     """Write the positions of prepared stream i, in walk order; `out` has room for a vector more than a block."""
-    b = bits_of(block_length)
-    shift = u16(16 - b)
-    mask = shl16(u16(0xFFFF), shift)
-    long, short = u16((b + 1) // 2), u16(b // 2)
-    a0, a1, a2 = factor(keys[2, i]), factor(keys[3, i]), factor(keys[4, i])
-    a3, a4, a5 = factor(keys[5, i]), factor(keys[6, i]), factor(keys[7, i])
-    c0, c1, c2 = u16(keys[2, i]) & mask, u16(keys[3, i]) & mask, u16(keys[4, i]) & mask
-    c3, c4, c5 = u16(keys[5, i]) & mask, u16(keys[6, i]) & mask, u16(keys[7, i]) & mask
-    drawn = keys[0, i]
-    for k in range((drawn + u32(31)) & ~u32(31)):  # whole vectors: no scalar tail
-        y = shl16(u16(k), shift)
-        y = add16(mul16(y, a0), c0)
-        y = xor16(y, and16(shr16(y, long), mask))
-        y = add16(mul16(y, a1), c1)
-        y = xor16(y, and16(shr16(y, short), mask))
-        y = add16(mul16(y, a2), c2)
-        y = xor16(y, and16(shr16(y, long), mask))
-        y = add16(mul16(y, a3), c3)
-        y = xor16(y, and16(shr16(y, short), mask))
-        y = add16(mul16(y, a4), c4)
-        y = xor16(y, and16(shr16(y, long), mask))
-        out[k] = shr16(add16(mul16(y, a5), c5), shift)
+    drawn = np.int64(keys[i])
+    permute_along(address(out), address(keys) + 4 * i, 0, drawn, bits_of(block_length))
     return drawn
+
+
+@njit
+def lacking(out, keys, table, block_length, stream, i, block):
+    """The same for the block's other positions."""
+    drawn = np.int64(keys[i])
+    permute_along(address(out), address(keys) + 4 * i, drawn, block_length, bits_of(block_length))
+    return block_length - drawn
 
 
 @vectorized(None, types.int64, types.int64, types.int64, types.int64)
@@ -136,19 +123,42 @@ def _shifts(builder, bits):
     return shift, mask, long, splat(builder, builder.lshr(bits, one), I16)
 
 
+def _images(builder, numbers, bits, factors, addends):
+    """Where the permutation with these factors and addends takes the numbers."""
+    shift, mask, long, short = _shifts(builder, bits)
+    y = numbers << shift
+    for r in range(ROUNDS):
+        y = y * factors[r] + addends[r]
+        if r < ROUNDS - 1:
+            y = y ^ ((y >> (long if r % 2 == 0 else short)) & mask)
+    return y >> shift
+
+
+@vectorized(None, types.int64, types.int64, types.int64, types.int64, types.int64)
+def permute_along(builder, out, keys, first, last, bits):
+    """out[0], out[1], ... = the images of first..last-1 under one stream's permutation, in whole vectors."""
+    _, mask, _, _ = _shifts(builder, bits)
+    words = []
+    for r in range(ROUNDS):
+        at = builder.inttoptr(builder.add(keys, ir.Constant(I64, 4 * BATCH * (2 + r))), I32.as_pointer())
+        words.append(splat(builder, builder.load(at), I32))
+    factors, addends = [(w >> 16).narrow(I16) | 1 for w in words], [w.narrow(I16) & mask for w in words]
+    vectors = builder.lshr(builder.add(builder.sub(last, first), ir.Constant(I64, LANES - 1)), ir.Constant(I64, 5))
+    with cgutils.for_range(builder, vectors) as loop:
+        k = builder.mul(loop.index, ir.Constant(I64, LANES))
+        numbers = count_up(builder, I16) + builder.add(first, k)
+        _images(builder, numbers, bits, factors, addends).store(builder.add(out, builder.add(k, k)))
+
+
 @vectorized(None, types.int64, types.int64, types.int64, types.int64, types.int64)
 def permute(builder, out, group, k, bits, none):
     """out[0:32] = the image of k under each stream's permutation, or `none` where its count is at most k."""
-    shift, mask, long, short = _shifts(builder, bits)
     number = splat(builder, k, I16)
-    addends = builder.add(group, ir.Constant(I64, ADDEND))
-    y = number << shift
-    for r in range(ROUNDS):
-        y = y * load(builder, group, I16, LANES * r) + load(builder, addends, I16, LANES * r)
-        if r < ROUNDS - 1:
-            y = y ^ ((y >> (long if r % 2 == 0 else short)) & mask)
+    factors = [load(builder, group, I16, LANES * r) for r in range(ROUNDS)]
+    addend = builder.add(group, ir.Constant(I64, ADDEND))
+    addends = [load(builder, addend, I16, LANES * r) for r in range(ROUNDS)]
     counts = load(builder, builder.add(group, ir.Constant(I64, COUNTS)), I16)
-    (y >> shift).where(number < counts, none).store(out)
+    _images(builder, number, bits, factors, addends).where(number < counts, none).store(out)
 
 
 @vectorized(None, types.int64)
@@ -181,27 +191,24 @@ def count_hit(builder, totals, group, position, bits, excluded):
     (load(builder, totals, I16) + hit.widen(I16)).store(totals)
 
 
-@njit(error_model="numpy")
-def bits_of(block_length):
-    b = np.int64(0)
-    while (np.int64(1) << b) < block_length:
-        b += 1
-    return b
+@vectorized(types.int64, types.int64)
+def bits_of(builder, block_length):
+    return builder.cttz(block_length, ir.Constant(I1, 1))
 
 
-@njit(error_model="numpy")
+@njit
 def group(room, keys, first, last, block_length):
     """Set prepared streams first..last-1 (at most 32) side by side; gives the largest count."""
-    most = u32(0)
+    most = np.int64(0)
     for i in range(first, first + LANES):
         if i >= last:
-            keys[0, i] = u32(0)
-        most = max(most, keys[0, i])
-    split_keys(room, keys.ctypes.data + 4 * first, 4 * BATCH, 16 - bits_of(block_length))
-    return np.int64(most)
+            keys[i] = u32(0)
+        most = greater(most, keys[i])
+    split_keys(room, address(keys) + 4 * first, 4 * BATCH, 16 - bits_of(block_length))
+    return most
 
 
-@njit(error_model="numpy")
+@njit
 def across(rows, room, k, steps, block_length):
     """Rows k..k+steps-1: the k-th position of each of the 32 streams, `block_length` where it has none."""
     b = bits_of(block_length)
@@ -209,7 +216,7 @@ def across(rows, room, k, steps, block_length):
         permute(rows + 2 * LANES * j, room, k + j, b, block_length)
 
 
-@njit(error_model="numpy")
+@njit
 def hits(totals, room, places, begin, end, block_length, excluded):
     """totals[0:32] (16 bits) += how many of places[begin:end] each stream of a group has, without the excluded."""
     b = bits_of(block_length)

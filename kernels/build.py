@@ -10,9 +10,9 @@ import llvmlite.binding as llvm
 
 from .machine import target_machine
 
-# Arrays over XLA's memory own nothing, so numba's reference counts are never followed to here.
-_NEVER = r"^declare void @NRT_MemInfo_call_dtor\(ptr[^\n]*$"
-_NOTHING = "define internal void @NRT_MemInfo_call_dtor(ptr %0) { ret void }"
+# Arrays over XLA's memory own nothing, so numba's reference counts count nothing.
+_COUNTING = r"^(declare [^\n]*@NRT_(inc|dec)ref\([^\n]*|define [^\n]*@NRT_(inc|dec)ref\(.*?^})"
+_NOTHING = "".join(f"define linkonce_odr void @NRT_{each}ref(ptr %0) {{ ret void }}\n" for each in ("inc", "dec"))
 _LINKED = {"malloc", "free", "memcpy", "memmove", "memset"}  # what a process must offer
 _NAME = r'@("[^"]+"|[-\w.$]+)'
 
@@ -24,9 +24,10 @@ def _with_entry(symbol, function):
     inner = wrapper.removeprefix("cfunc.")
     start = re.search(rf'^define [^\n]*@"?{re.escape(wrapper)}"?\(', text, re.M).start()
     text = text[:start] + text[text.index("\n}\n", start) + 3 :]
-    text = re.sub(_NEVER, _NOTHING, text, flags=re.M)
+    text = re.sub(_COUNTING, "", text, flags=re.M | re.S)
     return (
         text
+        + _NOTHING
         + f"""
 define i64 @{symbol}(i64 %x) {{
   %result = alloca i64
@@ -55,4 +56,13 @@ def build(functions):
         module.link_in(llvm.parse_assembly(_with_entry(symbol, function)))
     if missing := _unresolved(str(module)):
         raise RuntimeError(f"compiled kernels must stand alone, and these need {sorted(missing)}")
-    return target_machine().emit_object(module)
+    symbols = {symbol for symbol, _ in functions}
+    for function in module.functions:
+        if not function.is_declaration and function.name not in symbols:
+            function.linkage = "internal"
+    machine = target_machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return machine.emit_object(module)

@@ -15,10 +15,12 @@ tasks are external symbols by name.
 import llvmlite.binding
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .frontend import cfunc, njit
+from .lanes import lesser
 from .layout import (
     API,
     ARGS,
@@ -75,11 +77,19 @@ store64, store32 = _storer(64, types.int64), _storer(32, types.int32)
 
 
 @intrinsic
-def pointer(typingctx, address):
-    """An address as what `numba.carray` takes."""
-    return types.voidptr(types.int64), lambda context, builder, signature, args: builder.inttoptr(
-        args[0], ir.IntType(8).as_pointer()
-    )
+def view(typingctx, address, dtype):
+    """An address as a pointer to elements, to be indexed: an array without length, and a fifth of its code."""
+
+    def codegen(context, builder, signature, args):
+        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(dtype.instance_type)(types.int64, dtype), codegen
+
+
+@intrinsic
+def address(typingctx, pointer):
+    """The address that a view points to."""
+    return types.int64(pointer), lambda context, builder, signature, args: builder.ptrtoint(args[0], I64)
 
 
 @intrinsic
@@ -163,7 +173,7 @@ def set_word(typingctx, job, index, value):
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
-@njit(error_model="numpy")
+@njit
 def release(state):
     if fetch_add(state + 8 * REFERENCES, -1) == 1:
         free(state)
@@ -174,7 +184,7 @@ def metadata_reply(traits=0):
     major, minor = (np.int32(part) for part in version())
     traits = np.int32(traits)
 
-    @njit(error_model="numpy")
+    @njit
     def answered_metadata(frame):
         extension = load64(frame + EXTENSION)
         while extension != 0:
@@ -193,7 +203,7 @@ def metadata_reply(traits=0):
 _scratch = stack(8)
 
 
-@njit(error_model="numpy")
+@njit
 def error(frame, message):
     """What a handler returns to fail with the text at the address `message`."""
     args = _scratch()
@@ -204,7 +214,7 @@ def error(frame, message):
     return call1(load64(load64(frame + API) + ERROR_CREATE), args)
 
 
-@njit(error_model="numpy")
+@njit
 def pool_size(frame):
     """Threads of XLA's pool, or 1 where there is none."""
     args = _scratch()
@@ -218,10 +228,10 @@ def pool_size(frame):
     return word(args, 7)
 
 
-@njit(error_model="numpy")
+@njit
 def run_phase(frame, task, job, chunks, threads):
     """Run `task` over `chunks` chunks and return when all are done."""
-    helpers = min(threads, chunks) - 1
+    helpers = lesser(threads, chunks) - 1
     state = malloc(64)
     set_word(state, NEXT, 0)
     set_word(state, DONE, 0)
@@ -263,8 +273,9 @@ def _task(body):
 def handler_functions(name, plan, body, body2=None):
     """The FFI handler of a kernel (see the top of this file) and its tasks, compiled: (symbol, cfunc) pairs."""
     tasks = [(f"{name}_task{phase}", _task(each)) for phase, each in enumerate((body, body2)) if each is not None]
-    for task_symbol, task in tasks:  # numba loads its own copy of the handler, and must find them too
-        llvmlite.binding.add_symbol(task_symbol, task.address)
+    for task_symbol, task in tasks:
+        if task.address:  # numba has made its own copy, and will load one of the handler that must find it
+            llvmlite.binding.add_symbol(task_symbol, task.address)
     first = symbol(tasks[0][0])
     second = symbol(tasks[-1][0])
     answered_metadata = metadata_reply()

@@ -13,10 +13,21 @@ def _binary(op, t):
     return operate
 
 
-mul16, add16, sub16, xor16, and16, shl16, shr16 = (
-    _binary(op, types.uint16) for op in ("mul", "add", "sub", "xor", "and_", "shl", "lshr")
-)
 mul32, add32 = (_binary(op, types.uint32) for op in ("mul", "add"))
+
+
+def _choice(relation):
+    @intrinsic
+    def choose(typingctx, x, y):
+        def codegen(context, builder, signature, args):
+            return builder.select(builder.icmp_signed(relation, *args), *args)
+
+        return types.int64(types.int64, types.int64), codegen
+
+    return choose
+
+
+lesser, greater = _choice("<"), _choice(">")  # numba compiles `min` and `max` for every number of arguments
 
 
 @intrinsic

@@ -7,10 +7,12 @@ Rows are added 16 columns at a time in vector registers. Operands of one byte ar
 """
 
 import numpy as np
-from numba import carray, njit, types
+from numba import types
 
 from . import ffi
-from .ffi import pointer, word
+from .ffi import address, view, word
+from .frontend import njit
+from .lanes import greater, lesser
 from .scatter import make_scatter_plan
 from .simd import IR_TYPES, load, vectorized
 from .vector import clear
@@ -46,13 +48,13 @@ def make_gather(walk, operand_type, result_type):
     operand_bytes, result_bytes = operand_type.bitwidth // 8, result_type.bitwidth // 8
     add_four, add_one = make_add_rows(operand_type, result_type)
 
-    @njit(error_model="numpy")
+    @njit
     def add_rows(sums, operand, base, columns, found, drawn):
         """sums[c] += sum over k of operand[base + found[k], c]"""
         row_bytes = operand_bytes * columns
-        start = operand.ctypes.data + base * row_bytes
+        start = address(operand) + base * row_bytes
         for c in range(0, columns - columns % WIDE, WIDE):
-            target, source = sums.ctypes.data + result_bytes * c, start + operand_bytes * c
+            target, source = address(sums) + result_bytes * c, start + operand_bytes * c
             fours = drawn - drawn % 4
             for k in range(0, fours, 4):
                 add_four(
@@ -70,7 +72,7 @@ def make_gather(walk, operand_type, result_type):
                 total += result_type(operand[(base + np.int64(found[k])) * columns + c])
             sums[c] += total
 
-    @njit(error_model="numpy")
+    @njit
     def body(job, chunk):
         config = word(job, ffi.CONFIG)
         block_length, streams = word(config, BLOCK), word(config, STREAMS)
@@ -78,23 +80,22 @@ def make_gather(walk, operand_type, result_type):
         first_stream, position, first_block, blocks = geometry(job)
         room = workspace(job, 0)
         mixed, table, keys, numbers, found, _, _ = views(job, room)
-        operand = carray(pointer(word(job, ffi.OPERAND)), (length * columns,), operand_type)
-        result = carray(pointer(word(job, ffi.RESULT)), (streams, columns), result_type)
+        operand, result = view(word(job, ffi.OPERAND), operand_type), view(word(job, ffi.RESULT), result_type)
         begin = chunk * word(job, PER_CHUNK)
-        end = min(streams, begin + word(job, PER_CHUNK))
-        flat = carray(pointer(word(job, ffi.RESULT)), (streams * columns,), result_type)
-        clear(flat, begin * columns, end * columns)
+        end = lesser(streams, begin + word(job, PER_CHUNK))
+        clear(result, begin * columns, end * columns)
         for block in range(first_block, first_block + blocks):
             base = block * block_length - position  # of the block in the operand
-            low, high = max(0, -base), min(block_length, length - base)
+            low, high = greater(0, -base), lesser(block_length, length - base)
             for s0 in range(begin, end, walk.BATCH):
-                batch = min(walk.BATCH, end - s0)
+                batch = lesser(walk.BATCH, end - s0)
                 for i in range(batch):
                     numbers[i] = first_stream + s0 + i
                 walk.prepare(keys, table, mixed, numbers, batch, block)
                 for i in range(batch):
                     drawn = visible(found, keys, table, job, np.int64(numbers[i]), i, block, low, high, True)
-                    add_rows(result[s0 + i], operand, base, columns, found, drawn)
+                    sums = view(address(result) + result_bytes * columns * (s0 + i), result_type)
+                    add_rows(sums, operand, base, columns, found, drawn)
         ffi.free(room)
 
     return window.plan_streams, body, None
@@ -108,12 +109,12 @@ def make_scatter(walk, operand_type, result_type):
     plan, output, finish = make_scatter_plan(walk, window, operand_type, result_type)
     _, add_one = make_add_rows(operand_type, result_type)
 
-    @njit(error_model="numpy")
+    @njit
     def add_to_rows(out, base, operand, stream, columns, found, drawn):
         """out[base + found[k], c] += operand[stream, c]"""
         row_bytes = result_bytes * columns
-        start = out.ctypes.data + base * row_bytes
-        source = operand.ctypes.data + operand_bytes * columns * stream
+        start = address(out) + base * row_bytes
+        source = address(operand) + operand_bytes * columns * stream
         for c in range(0, columns - columns % WIDE, WIDE):
             for k in range(drawn):
                 add_one(start + result_bytes * c + np.int64(found[k]) * row_bytes, source + operand_bytes * c)
@@ -122,25 +123,24 @@ def make_scatter(walk, operand_type, result_type):
             for k in range(drawn):
                 out[(base + np.int64(found[k])) * columns + c] += value
 
-    @njit(error_model="numpy")
+    @njit
     def body(job, chunk):
         config = word(job, ffi.CONFIG)
-        block_length, streams = word(config, BLOCK), word(config, STREAMS)
-        length, columns = word(config, LENGTH), word(config, COLUMNS)
+        block_length, length, columns = word(config, BLOCK), word(config, LENGTH), word(config, COLUMNS)
         first_stream, position, first_block, _ = geometry(job)
         room = workspace(job, 0)
         mixed, table, keys, numbers, found, _, _ = views(job, room)
-        operand = carray(pointer(word(job, ffi.OPERAND)), (streams * columns,), operand_type)
+        operand = view(word(job, ffi.OPERAND), operand_type)
         active, groups = word(job, ACTIVE), word(job, GROUPS)
-        active_streams = carray(pointer(word(job, ffi.SCRATCH)), (streams,), np.uint32)
+        active_streams = view(word(job, ffi.SCRATCH), np.uint32)
         part, block = chunk % groups, first_block + chunk // groups
         out = output(job, part)
         base = block * block_length - position
-        low, high = max(0, -base), min(block_length, length - base)
+        low, high = greater(0, -base), lesser(block_length, length - base)
         clear(out, (base + low) * columns, (base + high) * columns)
         begin, end = active * part // groups, active * (part + 1) // groups
         for a0 in range(begin, end, walk.BATCH):
-            batch = min(walk.BATCH, end - a0)
+            batch = lesser(walk.BATCH, end - a0)
             for i in range(batch):
                 numbers[i] = first_stream + active_streams[a0 + i]
             walk.prepare(keys, table, mixed, numbers, batch, block)

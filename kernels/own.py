@@ -5,7 +5,7 @@ from llvmlite import ir
 from numba import carray, cfunc, from_dtype, njit, types
 from numba.extending import intrinsic
 
-from .ffi import I64, error, load64, metadata_reply, pointer
+from .ffi import I64, error, load64, metadata_reply, view
 from .layout import ARGS, BUFFER_DATA, BUFFER_DIMS, RETS
 
 
@@ -60,7 +60,7 @@ def _array(buffers, index, dtype, dimensions):
     @njit
     def array(frame):
         buffer = load64(load64(frame + buffers) + 8 * index)
-        return carray(pointer(load64(buffer + BUFFER_DATA)), shape(load64(buffer + BUFFER_DIMS)), element)
+        return carray(view(load64(buffer + BUFFER_DATA), element), shape(load64(buffer + BUFFER_DIMS)))
 
     return array
 

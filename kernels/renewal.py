@@ -6,8 +6,10 @@ The connections of brainevent 0.3 (docs/walk.md is the definition). All lanes of
 """
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
+from .ffi import address
+from .frontend import njit
 from .lanes import mul32
 from .simd import I32, I64, LANES, count_up, load, vectorized
 
@@ -18,20 +20,20 @@ KEYS = 2 * LANES  # words of a prepared stream: its lanes' generators and steps
 GAP = 0  # word of `table`
 COUNTED = False  # only walking tells how many positions there are
 PADDED = True  # and some of those written may be none
-ACROSS = INVERTIBLE = False
+ACROSS = INVERTIBLE = COMPLEMENTED = False
 GROUP = 0
 UNSETTLED = 0xFFFFFFFF  # a step beyond every chunk's
 
 u32 = np.uint32
 
 
-@njit(error_model="numpy")
+@njit
 def start(seed):
     """What every generator of the matrix begins with, from the two words of the seed, of which the low one counts."""
     return u32(seed[1] ^ u32(0xD1B54A35))
 
 
-@njit(error_model="numpy")
+@njit
 def expected(table, block_length):
     """About how many positions a chunk has, to plan the work by."""
     return np.int64(2 * block_length) // np.int64(table[GAP]) if table[GAP] > 0 else np.int64(0)
@@ -73,13 +75,13 @@ def settle(builder, lanes, span):
     return (step == UNSETTLED).any()
 
 
-@njit(error_model="numpy")
+@njit
 def prepare(keys, table, mixed, streams, batch, block):
     """Bring the lanes of `streams[:batch]` to their first steps in chunk `block`."""
     span, common = np.int64(table[GAP]) - 1, mixed ^ mul32(u32(block), u32(0xC2B2AE35))
     if span > 0:
         for i in range(batch):
-            lanes = keys.ctypes.data + 4 * KEYS * i
+            lanes = address(keys) + 4 * KEYS * i
             start_lanes(lanes, np.int64(common ^ mul32(streams[i], u32(0x85EBCA6B))))
             while settle(lanes, span) != 0:
                 continue
@@ -100,11 +102,11 @@ def next_row(builder, out, lanes, span, block_length):
     return here.any()
 
 
-@njit(error_model="numpy")
+@njit
 def positions(out, keys, table, block_length, stream, i, block):
     """Write the positions of prepared stream i, lanes side by side; `out` has room for 64 more than a chunk has."""
-    lanes, span, drawn = keys.ctypes.data + 4 * KEYS * i, np.int64(table[GAP]) - 1, 0
+    lanes, span, drawn = address(keys) + 4 * KEYS * i, np.int64(table[GAP]) - 1, 0
     if span > 0:
-        while next_row(out.ctypes.data + 4 * drawn, lanes, span, block_length) != 0:
+        while next_row(address(out) + 4 * drawn, lanes, span, block_length) != 0:
             drawn += LANES
     return drawn

@@ -8,10 +8,11 @@ stream and position agree are left out.
 from collections import namedtuple
 
 import numpy as np
-from numba import carray, njit
 
 from . import ffi
-from .ffi import pointer, set_word, word
+from .ffi import set_word, view, word
+from .frontend import njit
+from .lanes import greater, lesser
 from .simd import LANES
 
 BLOCK, STREAMS, LENGTH, COLUMNS, NO_DIAGONAL = range(5)  # words of `config`
@@ -20,12 +21,11 @@ ACTIVE, GROUPS = ffi.FREE + 1, ffi.FREE + 2
 SERIAL = 30_000  # nonzeros below which threads cost more than they bring
 VECTOR = 64  # positions may be written up to a vector beyond the block's length
 STEPS = 16  # rows of positions that are drawn, then used
-TABLE_WORDS = 2048  # no walk's table is longer
 
 Window = namedtuple("Window", "geometry workspace views tile visible plan_streams")
 
 
-@njit(error_model="numpy")
+@njit
 def split(job, threads, work, least):
     """Divide the streams into chunks: `PER_CHUNK` streams each, one chunk when the work is small.
 
@@ -34,8 +34,10 @@ def split(job, threads, work, least):
     streams = word(word(job, ffi.CONFIG), STREAMS)
     chunks = 1
     if threads > 1 and work > SERIAL:
-        chunks = min(streams, max(threads, min(threads * 8, streams // least)), work // (SERIAL // 2))
-    per_chunk = max(1, (streams + chunks - 1) // max(chunks, 1))
+        chunks = lesser(
+            greater(threads, lesser(threads * 8, streams // least)), lesser(streams, work // (SERIAL // 2))
+        )
+    per_chunk = greater(1, (streams + chunks - 1) // greater(chunks, 1))
     if chunks > 1:
         per_chunk = (per_chunk + LANES - 1) // LANES * LANES
     set_word(job, PER_CHUNK, per_chunk)
@@ -53,10 +55,10 @@ def make_window(walk) -> Window:
     ROWS = LANES_ROOM + walk.GROUP
     FOUND = ROWS + position_bytes * LANES * STEPS
 
-    @njit(error_model="numpy")
+    @njit
     def geometry(job):
         """(first stream, first position, first block, blocks) of the window."""
-        offset = carray(pointer(word(job, ffi.OFFSET)), (3,), np.uint32)
+        offset = view(word(job, ffi.OFFSET), np.uint32)
         length = word(word(job, ffi.CONFIG), LENGTH)
         block_length = word(word(job, ffi.CONFIG), BLOCK)
         position = np.int64((np.uint64(offset[2]) << np.uint64(32)) | np.uint64(offset[1]))
@@ -64,30 +66,28 @@ def make_window(walk) -> Window:
         blocks = (position + length + block_length - 1) // block_length - first if length > 0 else 0
         return np.int64(offset[0]), position, first, blocks
 
-    @njit(error_model="numpy")
+    @njit
     def workspace(job, tile_bytes):
         """Heap for a chunk, to be freed at its end: keys, stream numbers, positions, a tile."""
         block_length = word(word(job, ffi.CONFIG), BLOCK)
         return ffi.malloc(FOUND + position_bytes * (block_length + VECTOR) + tile_bytes + 64)
 
-    @njit(error_model="numpy")
+    @njit
     def views(job, room):
         """The seed's start, the table, and of a workspace: keys, stream numbers, one block's positions, and the
         addresses of a group of streams and of rows of positions across them."""
-        block_length = word(word(job, ffi.CONFIG), BLOCK)
-        table = carray(pointer(word(job, ffi.TABLE)), (TABLE_WORDS,), np.uint32)
-        mixed = walk.start(carray(pointer(word(job, ffi.SEED)), (2,), np.uint32))
-        keys = carray(pointer(room), (walk.KEYS, walk.BATCH), np.uint32)
-        numbers = carray(pointer(room + NUMBERS), (walk.BATCH,), np.uint32)
-        found = carray(pointer(room + FOUND), (block_length + VECTOR,), position_type)
+        table = view(word(job, ffi.TABLE), np.uint32)
+        mixed = walk.start(view(word(job, ffi.SEED), np.uint32))
+        keys, numbers = view(room, np.uint32), view(room + NUMBERS, np.uint32)
+        found = view(room + FOUND, position_type)
         return mixed, table, keys, numbers, found, room + LANES_ROOM, room + ROWS
 
-    @njit(error_model="numpy")
+    @njit
     def tile(job, room):
         """The address of the tile in a workspace, aligned to 8 bytes."""
         return (room + FOUND + position_bytes * (word(word(job, ffi.CONFIG), BLOCK) + VECTOR) + 7) & ~7
 
-    @njit(error_model="numpy")
+    @njit
     def keep(found, drawn, low, high, diagonal):
         """Move the positions in [low, high) other than `diagonal` to the front; how many they are."""
         kept = 0
@@ -98,7 +98,7 @@ def make_window(walk) -> Window:
                 kept += 1
         return kept
 
-    @njit(error_model="numpy")
+    @njit
     def visible(found, keys, table, job, stream, i, block, low, high, exact):
         """Positions of a prepared stream in its block, without those outside the window or on the diagonal.
 
@@ -115,12 +115,12 @@ def make_window(walk) -> Window:
             drawn = keep(found, drawn, low, high, on_diagonal)
         return drawn
 
-    @njit(error_model="numpy")
+    @njit
     def plan_streams(job, threads):
         """The plan of a kernel whose chunks are streams."""
         config = word(job, ffi.CONFIG)
         _, _, _, blocks = geometry(job)
-        table = carray(pointer(word(job, ffi.TABLE)), (TABLE_WORDS,), np.uint32)
+        table = view(word(job, ffi.TABLE), np.uint32)
         expected = walk.expected(table, word(config, BLOCK))
         work = word(config, STREAMS) * blocks * (expected * word(config, COLUMNS) + 16)
         split(job, threads, work, 1 + 2 * word(config, BLOCK) // (expected + 1))  # a tile pays for being copied

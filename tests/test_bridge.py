@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 import reference
-from jitmat.kernels import layout
+from jitmat.kernels import frontend, layout
 
 from jitmat import JITScalarMatrix, _cpu, _disk
 
@@ -164,6 +164,30 @@ import numpy as np
 from jitmat import JITScalarMatrix
 print(int((JITScalarMatrix(1, 0.3, 7, shape=(30, 20)) @ np.ones(20, bool)).sum()))
 """
+
+
+def test_numba_gives_its_front_end_alone():
+    assert frontend.usable()
+
+
+ANOTHER_NUMBA = """
+from jitmat.kernels import frontend
+def changed(self, library):
+    raise AttributeError("another numba")
+frontend._Code.add_linking_library = changed
+"""
+
+
+def test_another_numba_may_compile_in_its_own_way(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-c", ANOTHER_NUMBA + COUNT + "print(frontend.usable())"],
+        env={"JITMAT_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path), "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == [str(reference.pattern((30, 20), 0.3, 7).sum()), "False"]
 
 
 def test_a_home_that_cannot_be_written_is_no_hindrance():
