@@ -1,7 +1,7 @@
 """The renewal walk: 32 lanes of a chunk, each with a generator of its own, jump ahead by uniform gaps.
 
 The connections of brainevent 0.3 (docs/walk.md is the definition). All lanes of a chunk go side by side, a row of
-32 positions at a time; a lane that has passed the chunk's end gives `block_length`, which is no position.
+32 positions at a time; a lane that has passed the chunk's end gives `block_length` + lane, which is no position.
 `table` holds the bound of the gaps; they are uniform in [1, bound).
 """
 
@@ -89,12 +89,12 @@ def prepare(keys, table, mixed, streams, batch, block):
 
 @vectorized(types.int64, types.int64, types.int64, types.int64, types.int64)
 def next_row(builder, out, lanes, span, block_length):
-    """out[0:32] = where each lane is, `block_length` if it is past the end, and a jump; 0 when all are past it."""
+    """out[0:32] = where each lane is, or a place of its own past the end, and a jump; 0 when all are past it."""
     x, step = load(builder, lanes, I32), load(builder, lanes, I32, LANES)
     lane = count_up(builder, I32)
     steps = (((lane ^ lane) + block_length + (LANES - 1)) - lane) >> 5
     here = step < steps
-    ((step << 5) + lane).where(here, block_length).store(out)
+    ((step << 5) + lane).where(here, lane + block_length).store(out)
     x = _xorshift(x)
     gap = _bounded(x, span) + 1
     (step + gap).where(here & (gap < steps - step), steps).store(lanes, LANES)

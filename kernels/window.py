@@ -93,16 +93,15 @@ def make_window(walk) -> Window:
         kept = 0
         for k in range(drawn):
             position = np.int64(found[k])
-            if low <= position < high and position != diagonal:
-                found[kept] = found[k]
-                kept += 1
+            found[kept] = found[k]  # without a branch: overwritten while it is not to be kept
+            kept += np.int64((low <= position) & (position < high) & (position != diagonal))
         return kept
 
     @njit
     def visible(found, keys, table, job, stream, i, block, low, high, exact):
         """Positions of a prepared stream in its block, without those outside the window or on the diagonal.
 
-        Unless `exact`, a position may be `block_length`, which is none.
+        Unless `exact`, a position may be `block_length` or up to LANES - 1 more, which is none.
         """
         block_length = word(word(job, ffi.CONFIG), BLOCK)
         if counted and walk.total(keys, i) == 0:
