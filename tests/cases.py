@@ -2,12 +2,15 @@
 
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from jitmat import jitsmv_p
 
 BACKENDS = jitsmv_p.available_backends()  # of this platform
+on_cpu = pytest.mark.skipif(jax.default_backend() != "cpu", reason="about the CPU's own backend")
 COMPILED = next(backend for backend in BACKENDS if backend != "jax")
 LENGTHS = (0, 1, 511, 512, 513, 877, 878, 1000, 4000, 4096, 5000)  # of the walked axis
 STREAMS = (0, 1, 7, 70, 300)

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 import reference
+from cases import on_cpu
 from jitmat.kernels import frontend, layout
 
 from jitmat import JITScalarMatrix, _cpu, _disk
@@ -76,6 +77,7 @@ def test_a_loop_of_calls_is_right(expected):
     np.testing.assert_array_equal(last, x)
 
 
+@on_cpu
 def test_the_call_is_a_custom_call_without_python(expected):
     Ws, x, _ = expected
     text = jax.jit(lambda x: Ws[0] @ x).lower(x).as_text()

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import pytest
 import scipy.linalg
+from cases import BACKENDS, on_cpu
 
 from jitmat import JITScalarMatrix, _balanced, _bench, _cpu, _cuda, _demo, _verify
 from jitmat.__main__ import COMMANDS, main
@@ -293,6 +294,7 @@ def test_bench_by_rich_has_the_same_cells(peers, monkeypatch, capsys):
 # -- info and the rest -------------------------------------------------------------------------------
 
 
+@on_cpu
 def test_info_says_what_is_here_and_what_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(_cpu, "problem", lambda: "numba cannot be used; `pip install numba`")
     monkeypatch.setattr(_cuda, "available", lambda: (False, "there is no NVIDIA driver"))
@@ -326,7 +328,7 @@ MISTAKES = {
     "seed of a half": ([*VERIFY, "--seed", "0.5"], "--seed"),
     "seed of 2^64": ([*VERIFY, "--seed", str(2**64)], "[-2^63, 2^64)"),
     "order": ([*VERIFY, "--corder", "X"], "--corder"),
-    "backend": ([*VERIFY, "--backend", "nope"], "must be one of numba, jax"),
+    "backend": ([*VERIFY, "--backend", "nope"], f"must be one of {', '.join(BACKENDS)}"),
     "no shape": (["verify", "--prob", "0.1", "--seed", "1"], "--shape"),
     "subcommand": (["dmo"], "dmo"),
     "option": (["info", "--nope"], "--nope"),

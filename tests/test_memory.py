@@ -90,7 +90,8 @@ def test_no_buffer_of_a_program_is_larger_than_its_operands():
         lambda W, x: jax.vmap(W.__matmul__)(x[None]),
     ):
         memory = jax.jit(function).lower(W, x).compile().memory_analysis()
-        assert memory.temp_size_in_bytes + memory.output_size_in_bytes < 20 * 4 * n
+        parts = 0 if jax.default_backend() == "cpu" else 1 << 25  # of multiprocessors, whatever the matrix
+        assert memory.temp_size_in_bytes + memory.output_size_in_bytes < 20 * 4 * n + parts
 
 
 def test_products_of_more_than_2_31_entries_are_right():

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import COMPILED
 
 from jitmat import JITScalarMatrix, Spikes
 
@@ -59,7 +60,7 @@ def test_a_gradient_step_leaves_seed_and_prob_as_they_were(seed):
         W,
         W.T,
         W * 2,
-        JITScalarMatrix(1 + 2j, 0.3, jnp.int32(7), shape=(30, 20), backend="numba"),
+        JITScalarMatrix(1 + 2j, 0.3, jnp.int32(7), shape=(30, 20), backend=COMPILED),
         W.astype(jnp.bfloat16),
     ],
     ids=repr,
