@@ -78,7 +78,7 @@ store64, store32 = _storer(64, types.int64), _storer(32, types.int32)
 
 @intrinsic
 def view(typingctx, address, dtype):
-    """An address as a pointer to elements, to be indexed: an array without length, and a fifth of its code."""
+    """An address as a pointer to elements, to be indexed: far less code than an array, and no length or checks."""
 
     def codegen(context, builder, signature, args):
         return builder.inttoptr(args[0], context.get_value_type(signature.return_type))

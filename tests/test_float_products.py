@@ -85,6 +85,16 @@ def test_what_is_not_finite_reaches_its_own_rows_alone(corder, bad):
     np.testing.assert_array_equal(W @ Spikes(events), P[corder].astype(np.int64) @ (events > 0))
 
 
+@pytest.mark.parametrize("corder", [False, True])
+def test_what_is_not_finite_reaches_no_further_in_a_dense_matrix(corder):
+    Q = reference.pattern((60, 700), 0.9, 3, corder)
+    for place in (0, 511, 699):
+        x = np.ones(700, np.float32)
+        x[place] = np.inf
+        y = np.asarray(JITScalarMatrix(1.0, 0.9, 3, shape=(60, 700), corder=corder) @ x)
+        np.testing.assert_array_equal(y, np.where(Q[:, place], np.inf, Q.sum(axis=1)))
+
+
 @pytest.mark.parametrize("shape", [(0, 0), (0, 50), (50, 0), (1, 1), (50, 40)])
 def test_outputs_are_written_where_nothing_is_drawn(shape, backend):
     """Buffers that held NaN before come back as zeros."""
