@@ -130,6 +130,8 @@ def product(connectivity: Connectivity, weight, x, *, binary=False, backend=None
     weight, w_unit = check_weight(weight)
     if binary and value.dtype.kind == "c":
         raise TypeError(f"events must be booleans, integers or reals, got {value.dtype}")
+    if binary and shape[1] >= 1 << 32:
+        raise ValueError(f"{shape[1]} events may be more than 32 bits count: multiply views of the matrix")
     y = multiply(
         weight,
         *connectivity.structure(),
@@ -208,6 +210,8 @@ def _scale(weight, y, dtype):
 
 def degrees(connectivity: Connectivity, axis: int, backend=None) -> jax.Array:
     """int32 number of nonzeros of each column (axis 0) or row (axis 1)."""
+    if (length := connectivity.pattern.shape[axis]) >= 1 << 31:
+        raise ValueError(f"an axis of {length} may hold more nonzeros than int32 counts: count views of it")
     if connectivity.pattern.corder == (axis == 1):
         return stream_counts(connectivity, backend).astype(jnp.int32)
     across = connectivity if axis == 1 else connectivity.T
@@ -215,8 +219,9 @@ def degrees(connectivity: Connectivity, axis: int, backend=None) -> jax.Array:
 
 
 def scaled_counts(weight, counts):
-    """weight * counts, rounded as a product with events is."""
-    return _scale(weight, counts.astype(accumulator(weight.dtype)), weight.dtype)
+    """weight * counts, rounded as a product with events is; whole numbers in the dtype of JAX's sums."""
+    dtype = jnp.zeros(0, weight.dtype).sum().dtype
+    return _scale(weight, jnp.asarray(counts, accumulator(dtype)), dtype)
 
 
 def dense(connectivity: Connectivity, weight, backend=None):

@@ -37,8 +37,18 @@ def concrete(connectivity: Connectivity, what: str) -> Connectivity:
 
 def count_nonzeros(connectivity: Connectivity, backend=None) -> int:
     """The number of nonzeros."""
+    return int(_counts(concrete(connectivity, "nnz"), backend).sum())
+
+
+def _counts(connectivity, backend):
+    """int64 nonzeros of each stream; a kernel's 32 bits hold those of a part of a stream."""
+    block = connectivity.pattern.block
+    counts = np.zeros(block.streams, np.int64)
     with jax.ensure_compile_time_eval():
-        return int(np.asarray(stream_counts(concrete(connectivity, "nnz"), backend)).sum(dtype=np.int64))
+        for position in range(0, block.positions, WIDEST):
+            piece = window(connectivity, 0, block.streams, position, min(WIDEST, block.positions - position))
+            counts += np.asarray(stream_counts(piece, backend))
+    return counts
 
 
 def csr_parts(connectivity: Connectivity, weight, backend=None):
@@ -57,15 +67,15 @@ def to_scipy(connectivity: Connectivity, weight, backend=None, progress=False):
     pattern = connectivity.pattern
     block = pattern.block
     with jax.ensure_compile_time_eval():
-        counts = np.asarray(stream_counts(connectivity, backend)).astype(np.int64)
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(_counts(connectivity, backend))])
         index = np.int32 if max(indptr[-1], block.positions) < 1 << 31 else np.int64
         indices = np.empty(indptr[-1], index)
         fill = _fill_wide if block.positions > WIDEST else _fill
         with bar(total=int(indptr[-1]), unit=" nonzeros", unit_scale=True) as shown:
             for drawn in fill(connectivity, indices, indptr, backend):
                 shown.update(drawn)
-    data = np.full(indptr[-1], weight)
+    halves = jnp.issubdtype(weight.dtype, jnp.floating) and weight.dtype.itemsize == 2  # which scipy does not know
+    data = np.full(indptr[-1], weight.astype(np.float32) if halves else weight)
     make = scipy.sparse.csr_array if pattern.corder else scipy.sparse.csc_array
     stored = make((data, indices, indptr.astype(index)), shape=pattern.shape)
     stored.has_sorted_indices = True

@@ -272,21 +272,28 @@ class JITScalarMatrix(SparseMatrix):
 
     def sum(self, axis: Any = None) -> Any:
         """The sum of all entries, or of each column (axis 0) or row (axis 1): the weight times a count."""
-        if axis is None:
-            return self.weight * self.nnz
         mantissa, unit = split_unit(self.weight)
-        counts = degrees(self._connectivity, _axis(axis, "0, 1 or None"), self.backend)
-        return join_unit(scaled_counts(mantissa, counts), unit)
+        return join_unit(scaled_counts(mantissa, self._counts(axis)), unit)
 
     def mean(self, axis: int | None = None) -> Any:
         """The mean of all entries, or of each column (axis 0) or row (axis 1); nan where there are no entries."""
         mantissa, unit = split_unit(self.weight)
-        if axis is None:
-            count, entries = jnp.asarray(float(self.nnz)), self.size
-        else:
-            axis = _axis(axis, "0, 1 or None")
-            count, entries = degrees(self._connectivity, axis, self.backend), self.shape[axis]
-        return join_unit((mantissa * (count / entries)).astype(jnp.result_type(mantissa, 1.0)), unit)
+        counts = jnp.asarray(self._counts(axis), jnp.result_type(float))
+        entries = float(self.size if axis is None else self.shape[axis])
+        return join_unit((mantissa * (counts / entries)).astype(jnp.result_type(mantissa, 1.0)), unit)
+
+    def _counts(self, axis):
+        """Nonzeros in all, a number where that is known, or of each column (axis 0) or row (axis 1)."""
+        if axis is not None:
+            return degrees(self._connectivity, _axis(axis, "0, 1 or None"), self.backend)
+        if any(isinstance(x, Tracer) for x in self._connectivity):
+            return jnp.sum(self._counts(int(self.corder)))
+        count = self.nnz
+        if count < 1 << 31 or jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+            return count
+        if jnp.issubdtype(self.dtype, jnp.integer):
+            raise ValueError(f"the sum of {count} whole numbers needs more than 32 bits: enable jax_enable_x64")
+        return float(count)
 
     def __repr__(self):
         pattern = self._connectivity.pattern
@@ -313,6 +320,9 @@ class JITScalarMatrix(SparseMatrix):
     def __len__(self):
         raise TypeError(f"len() of a sparse matrix is ambiguous: use W.shape[0], here {self.shape[0]}, or W.nnz")
 
+    def __bool__(self):
+        raise TypeError(f"a matrix of shape {self.shape} is neither true nor false: use W.nnz > 0")
+
     def __iter__(self):
         raise TypeError("nothing walks the rows of a sparse matrix by stealth: use W[i] for one, or W.tocsr()")
 
@@ -327,18 +337,24 @@ class JITScalarMatrix(SparseMatrix):
         return join_unit(pick(block, mantissa, rows, columns, self.backend), unit)
 
     def row(self, i: Any) -> Any:
-        """W[i]: the dense row of number i, of shape (n,)."""
-        return self[i, :]
+        """W[i]: the dense row of number i, of shape (n,); a row for each number of an array."""
+        return self[_number(i, "row"), :]
 
     def col(self, j: Any) -> Any:
-        """W[:, j]: the dense column of number j, of shape (m,)."""
-        return self[:, j]
+        """W[:, j]: the dense column of number j, of shape (m,); a column for each number of an array."""
+        return self[:, _number(j, "col")]
 
     def diagonal(self, k: int = 0) -> Any:
         """The dense diagonal of entries (i, i + k), for which one block of each stream is drawn."""
+        if isinstance(k, bool | np.bool_) or not isinstance(k, numbers.Integral):
+            raise TypeError(f"diagonal takes the number of a diagonal, an integer, got {k!r}")
         rows, columns = range(max(-k, 0), self.shape[0]), range(max(k, 0), self.shape[1])
         mantissa, unit = split_unit(self.weight)
         return join_unit(diagonal(view(self._connectivity, rows, columns), mantissa, self.backend), unit)
+
+    def trace(self) -> Any:
+        """The sum of the diagonal."""
+        return self.diagonal().sum()
 
     # -- products ------------------------------------------------------------------------------------
 
@@ -401,10 +417,10 @@ class JITScalarMatrix(SparseMatrix):
         from ._spectral import spectral_radius
 
         value, current = split_unit(rho)[0], spectral_radius(self)
-        if np.ndim(value) != 0 or not np.isrealobj(value) or isinstance(value, str | bool):
+        if np.ndim(value) != 0 or not (isinstance(value, Tracer) or np.asarray(value).dtype.kind in "iuf"):
             raise TypeError(f"a spectral radius is a real number, got {rho!r}")
-        if not isinstance(value, Tracer) and not value >= 0:
-            raise ValueError(f"a spectral radius is at least 0, got {rho!r}")
+        if not isinstance(value, Tracer) and not 0 <= value < np.inf:
+            raise ValueError(f"a spectral radius is finite and at least 0, got {rho!r}")
         if not isinstance(split_unit(current)[0], Tracer) and split_unit(current)[0] == 0:
             raise ValueError("the spectral radius is 0, of no cycle or no weight: no scale gives another")
         scaled, dtype = self * (rho / current), self.dtype
@@ -518,7 +534,8 @@ class JITScalarMatrix(SparseMatrix):
     def tocsr(self, unit: Any = None, *, progress: bool = False) -> scipy.sparse.csr_array:
         """The matrix as a `scipy.sparse.csr_array` with sorted indices.
 
-        A weight with a unit needs `unit=`, in which the numbers then are. `progress` shows a bar (with tqdm) while
+        A weight with a unit needs `unit=`, in which the numbers then are; halves are stored as float32, scipy's
+        smallest. `progress` shows a bar (with tqdm) while
         the nonzeros are drawn.
         """
         return self._stored(unit, progress).tocsr()
@@ -597,9 +614,16 @@ def _describe(x):
 
 def _axis(axis, choices):
     """0 or 1."""
-    if axis not in (0, 1, -1, -2):
+    if type(axis) in (bool, float) or axis not in (0, 1, -1, -2):
         raise ValueError(f"axis must be {choices}, got {axis!r}")
     return axis % 2
+
+
+def _number(index, method):
+    """An index that picks lines, and no block of them."""
+    if index is None or index is Ellipsis or isinstance(index, slice | tuple):
+        raise TypeError(f"{method} takes the number of a line, or an array of numbers, got {index!r}")
+    return index
 
 
 def _equal_connectivity(a, b):
@@ -618,6 +642,9 @@ def _check_inner(left, right):
 
 def _columnwise(W, stored, step=64):
     """W @ stored as a NumPy array, some columns at a time so that the stored matrix is never made dense whole."""
+    if W.unit != u.UNITLESS:
+        mantissa, unit = split_unit(W.weight)
+        return join_unit(_columnwise(W.with_data(mantissa), stored, step), unit)
     parts = [np.asarray(W @ stored[:, i : i + step].toarray()) for i in range(0, stored.shape[1], step)]
     if not parts:
         return np.zeros((W.shape[0], 0), np.result_type(W.dtype, stored.dtype))

@@ -115,6 +115,7 @@ def _of_renewal(function):
         for name, parameter in signature.parameters.items()
     ]
     with_walk.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+    with_walk.__module__ = __name__  # where pickle finds it
     with_walk.__doc__ = f"`jitmat.{function.__name__}` with `walk='renewal'`."
     return with_walk
 

@@ -51,7 +51,8 @@ def spy(W: JITScalarMatrix, *, pixels: int = 256, ax: Any = None):
     Raises
     ------
     TypeError, ValueError
-        When W is no JITScalarMatrix, its prob or seed is traced, it has no entries, or `pixels` is below 1.
+        When W is no JITScalarMatrix, its prob or seed is traced, it has no entries, or `pixels` is no integer from 1
+        up.
     ImportError
         Without matplotlib: `pip install 'jitmat[plot]'`.
 
@@ -65,6 +66,8 @@ def spy(W: JITScalarMatrix, *, pixels: int = 256, ax: Any = None):
     (62, 64)
     """
     connectivity = _connectivity(W, "spy")
+    if not isinstance(pixels, int | np.integer) or isinstance(pixels, bool):
+        raise TypeError(f"pixels must be an integer, got {pixels!r}")
     if pixels < 1:
         raise ValueError(f"pixels must be at least 1, got {pixels}")
     density, height, width, counted = _densities(connectivity, int(pixels), W.backend)
@@ -133,7 +136,8 @@ def degree_histogram(W: JITScalarMatrix, *, axis: int = 1, ax: Any = None):
     degrees = _degrees(connectivity if by_row else connectivity.T, W.backend)
     ax = _axes(ax)
     lines, trials = W.shape if by_row else W.shape[::-1]
-    trials -= not connectivity.pattern.diagonal
+    pattern = connectivity.pattern
+    trials -= not pattern.diagonal and pattern.shape == pattern.whole
     step = int(max(1, np.ceil((np.ptp(degrees) + 1) / BARS)))
     edges = np.arange(degrees.min(), degrees.max() + step + 1, step) - 0.5
     what = "rows" if by_row else "columns"
@@ -152,7 +156,8 @@ def degree_histogram(W: JITScalarMatrix, *, axis: int = 1, ax: Any = None):
 def raster(times, neurons, *, groups: dict[str, tuple[int, int]] | None = None, ax: Any = None):
     """Draw spikes: a dot for every (time, neuron).
 
-    Of more than 200,000 spikes those of every k-th neuron are drawn, with k in the label of the axis.
+    Of more than 200,000 spikes those of every k-th neuron that spikes are drawn, with k in the label of the axis, and
+    where those are still more, evenly chosen ones of theirs.
 
     Parameters
     ----------
@@ -191,12 +196,17 @@ def raster(times, neurons, *, groups: dict[str, tuple[int, int]] | None = None, 
     if times.shape != neurons.shape or times.ndim != 1:
         raise ValueError(f"times and neurons must be vectors of one length, got {times.shape} and {neurons.shape}")
     ax = _axes(ax)
+    groups_of = list((groups or {"": (0, np.inf)}).items())
+    shown = np.any([(first <= neurons) & (neurons < stop) for _, (first, stop) in groups_of], axis=0)
+    times, neurons = times[shown], neurons[shown]
     every = max(1, -(-times.size // MOST))
     if every > 1:
-        chosen = neurons % every == 0
-        times, neurons = times[chosen], neurons[chosen]
+        rank = np.unique(neurons, return_inverse=True)[1]
+        times, neurons = times[rank % every == 0], neurons[rank % every == 0]
+        sample = slice(None, None, max(1, -(-times.size // MOST)))  # where a few neurons have most of the spikes
+        times, neurons = times[sample], neurons[sample]
     colours = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple")
-    for i, (name, (first, stop)) in enumerate((groups or {"": (0, np.inf)}).items()):
+    for i, (name, (first, stop)) in enumerate(groups_of):
         inside = (neurons >= first) & (neurons < stop)
         dots = {"s": 1, "linewidths": 0, "rasterized": True, "label": name, "c": colours[i % len(colours)]}
         ax.scatter(times[inside], neurons[inside], **dots)

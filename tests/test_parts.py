@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+import scipy.sparse
 from cases import operand
 
 from jitmat import JITScalarMatrix
@@ -180,7 +181,7 @@ def test_sums_and_means_have_numpys_dtypes(weight):
     A = JITScalarMatrix(weight, 0.3, 7, shape=(30, 20))
     D = jnp.asarray(A.todense())
     for axis in (0, 1):
-        assert A.sum(axis).dtype == A.dtype
+        assert A.sum(axis).dtype == D.sum(axis).dtype
         assert A.mean(axis).dtype == D.mean(axis).dtype == A.mean().dtype
         np.testing.assert_allclose(A.mean(axis), D.mean(axis), rtol=2e-3)
     assert JITScalarMatrix(weight, 0.3, 7, shape=(0, 20)).mean(1).shape == (0,)
@@ -311,3 +312,78 @@ def test_lines_far_out_are_right():
     equal(jax.vmap(lambda i: view[i])(jnp.arange(3)), Q)
     equal(jax.jit(lambda j: view[:, j])(1999), Q[:, -1])
     equal(view.diagonal(), Q.diagonal())
+
+
+# -- sums and counts beyond 32 bits --------------------------------------------------------------------
+
+
+def test_counts_of_more_than_32_bits_are_right_or_refused():
+    W = JITScalarMatrix(0.5, 1.0, 1, shape=(1, 2**33), corder=True)
+    assert W.nnz == 2**33
+    assert float(W.sum()) == 2**32
+    assert W.mean() == 0.5
+    assert abs(JITScalarMatrix(0.5, 0.001, 1, shape=(70_000, 70_000), corder=True).mean() / 0.0005 - 1) < 1e-2
+    for count in (lambda: W.degrees(1), lambda: W.sum(1), lambda: W.mean(1)):
+        with pytest.raises(ValueError, match="int32"):
+            count()
+    with pytest.raises(ValueError, match="jax_enable_x64"):
+        W.astype(jnp.int32).sum()
+    narrow = W[:, : 2**31 - 8]
+    assert narrow.degrees(1).item() == 2**31 - 8
+
+
+def test_sums_of_whole_numbers_have_the_dtype_of_jaxs_sums(x64):
+    W = JITScalarMatrix(jnp.int8(3), 0.9, 1, shape=(1000, 70))
+    dense = W.todense()
+    for axis in (None, 0, 1):
+        assert W.sum(axis).dtype == dense.sum(axis).dtype
+        equal(W.sum(axis), dense.sum(axis))
+
+
+def test_sums_and_means_of_an_ensemble(corder):
+    seeds = jnp.arange(3)
+    make = lambda seed: JITScalarMatrix(0.5, 0.3, seed, shape=(40, 30), corder=corder)
+    sums = jax.jit(jax.vmap(lambda seed: (make(seed).sum(), make(seed).mean())))(seeds)
+    for i in range(3):
+        equal(sums[0][i], make(i).sum())
+        np.testing.assert_allclose(sums[1][i], make(i).mean(), rtol=1e-6)
+
+
+def test_halves_are_stored_as_scipys_smallest_floats(corder):
+    for dtype in (jnp.float16, jnp.bfloat16):
+        W = JITScalarMatrix(dtype(0.5), 0.5, 1, shape=(6, 4), corder=corder)
+        for stored in (W.tocsr(), W.tocsc(), W.tocoo()):
+            assert stored.dtype == np.float32
+            equal(stored.toarray(), W.todense().astype(np.float32))
+
+
+def test_sparse_matrices_times_a_weight_with_a_unit():
+    W = JITScalarMatrix(0.5 * u.mV, 0.3, 7, shape=(20, 30))
+    D = np.asarray((W / u.mV).todense())
+    right, left = scipy.sparse.eye_array(30, 5), scipy.sparse.eye_array(6, 20)
+    for found, told in ((W @ right, D @ right), (left @ W, left @ D)):
+        assert found.unit == u.mV
+        np.testing.assert_allclose(found.mantissa, told)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda W: bool(W),
+        lambda W: W.row((1, 2)),
+        lambda W: W.col(slice(3)),
+        lambda W: W.row(...),
+        lambda W: W.diagonal(1.5),
+        lambda W: W.diagonal(True),
+        lambda W: W.with_spectral_radius(None),
+        lambda W: W.with_spectral_radius(np.bool_(True)),
+    ],
+)
+def test_slips_are_named(call):
+    with pytest.raises(TypeError, match=r"neither true|takes the number|real number"):
+        call(JITScalarMatrix(0.5, 0.3, 7, shape=(20, 20)))
+
+
+def test_the_trace_is_the_diagonals_sum():
+    W = JITScalarMatrix(0.5, 0.3, 7, shape=(30, 30))
+    assert W.trace() == np.trace(W.todense())

@@ -170,3 +170,11 @@ def test_without_matplotlib_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'jitmat\[plot\]'"):
         plot.raster([], [])
+
+
+def test_a_raster_of_too_many_spikes_shows_some_of_every_kind(ax):
+    plot.raster(np.arange(400_001), np.full(400_001, 1), ax=ax)
+    assert 100_000 < len(ax.collections[0].get_offsets()) <= plot.MOST
+    ax.clear()
+    plot.raster(np.arange(600_000), np.arange(600_000) % 7, groups={"E": (3, 5)}, ax=ax)
+    assert 0 < len(ax.collections[0].get_offsets()) <= plot.MOST

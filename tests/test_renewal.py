@@ -219,6 +219,7 @@ def test_compat_functions_draw_the_renewal_walk(name):
     expected = getattr(jitmat, name)(*arguments, shape=SHAPE, walk="renewal")
     np.testing.assert_array_equal(function(*arguments, shape=SHAPE), expected)
     assert inspect.signature(function).parameters["walk"].default == "renewal"
+    assert pickle.loads(pickle.dumps(function)) is function
     other = getattr(jitmat, name)(*arguments, shape=SHAPE)
     np.testing.assert_array_equal(function(*arguments, shape=SHAPE, walk="bernoulli"), other)
 
