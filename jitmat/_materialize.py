@@ -74,6 +74,7 @@ def to_scipy(connectivity: Connectivity, weight, backend=None, progress=False):
         with bar(total=int(indptr[-1]), unit=" nonzeros", unit_scale=True) as shown:
             for drawn in fill(connectivity, indices, indptr, backend):
                 shown.update(drawn)
+    weight = np.asarray(weight)
     halves = jnp.issubdtype(weight.dtype, jnp.floating) and weight.dtype.itemsize == 2  # which scipy does not know
     data = np.full(indptr[-1], weight.astype(np.float32) if halves else weight)
     make = scipy.sparse.csr_array if pattern.corder else scipy.sparse.csc_array
