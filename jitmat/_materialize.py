@@ -37,10 +37,10 @@ def concrete(connectivity: Connectivity, what: str) -> Connectivity:
 
 def count_nonzeros(connectivity: Connectivity, backend=None) -> int:
     """The number of nonzeros."""
-    return int(_counts(concrete(connectivity, "nnz"), backend).sum())
+    return int(count_streams(concrete(connectivity, "nnz"), backend).sum())
 
 
-def _counts(connectivity, backend):
+def count_streams(connectivity: Connectivity, backend=None) -> np.ndarray:
     """int64 nonzeros of each stream; a kernel's 32 bits hold those of a part of a stream."""
     block = connectivity.pattern.block
     counts = np.zeros(block.streams, np.int64)
@@ -67,7 +67,7 @@ def to_scipy(connectivity: Connectivity, weight, backend=None, progress=False):
     pattern = connectivity.pattern
     block = pattern.block
     with jax.ensure_compile_time_eval():
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(_counts(connectivity, backend))])
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(count_streams(connectivity, backend))])
         index = np.int32 if max(indptr[-1], block.positions) < 1 << 31 else np.int64
         indices = np.empty(indptr[-1], index)
         fill = _fill_wide if block.positions > WIDEST else _fill

@@ -268,7 +268,7 @@ class JITScalarMatrix(SparseMatrix):
         >>> W.degrees(axis=0), W.degrees(axis=1)
         (Array([2, 1, 0, 2, 0, 1], dtype=int32), Array([2, 4], dtype=int32))
         """
-        return degrees(self._connectivity, _axis(axis, "0 or 1"), self.backend)
+        return degrees(self._connectivity, check_axis(axis, "0 or 1"), self.backend)
 
     def sum(self, axis: Any = None) -> Any:
         """The sum of all entries, or of each column (axis 0) or row (axis 1): the weight times a count."""
@@ -285,7 +285,7 @@ class JITScalarMatrix(SparseMatrix):
     def _counts(self, axis):
         """Nonzeros in all, a number where that is known, or of each column (axis 0) or row (axis 1)."""
         if axis is not None:
-            return degrees(self._connectivity, _axis(axis, "0, 1 or None"), self.backend)
+            return degrees(self._connectivity, check_axis(axis, "0, 1 or None"), self.backend)
         if any(isinstance(x, Tracer) for x in self._connectivity):
             return jnp.sum(self._counts(int(self.corder)))
         count = self.nnz
@@ -612,7 +612,7 @@ def _describe(x):
     return repr(x) if shape in (None, ()) else f"{type(x).__name__} of shape {tuple(shape)}"
 
 
-def _axis(axis, choices):
+def check_axis(axis, choices):
     """0 or 1."""
     if type(axis) in (bool, float) or axis not in (0, 1, -1, -2):
         raise ValueError(f"axis must be {choices}, got {axis!r}")

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._compute import Connectivity, product, split_unit, stream_counts
-from ._materialize import concrete, window
-from ._matrix import JITScalarMatrix
+from ._compute import Connectivity, product, split_unit
+from ._materialize import concrete, count_streams, window
+from ._matrix import JITScalarMatrix, check_axis
 from ._pattern import Pattern
 from ._products import jits_count_p
 from ._walk import get_walk
@@ -130,9 +130,7 @@ def degree_histogram(W: JITScalarMatrix, *, axis: int = 1, ax: Any = None):
     from scipy.stats import binom
 
     connectivity = _connectivity(W, "degree_histogram")
-    if axis not in (0, 1, -1, -2):
-        raise ValueError(f"axis must be 0 or 1, got {axis!r}")
-    by_row = axis % 2 == 1
+    by_row = check_axis(axis, "0 or 1") == 1
     degrees = _degrees(connectivity if by_row else connectivity.T, W.backend)
     ax = _axes(ax)
     lines, trials = W.shape if by_row else W.shape[::-1]
@@ -318,7 +316,7 @@ def _degrees(connectivity: Connectivity, backend) -> np.ndarray:
     if pattern.corder:
         price = whole * -(-columns // length) + part
         some = window(connectivity, 0, int(np.clip(BUDGET / price, 1, rows)), 0, columns)
-        return np.asarray(stream_counts(some, backend)).astype(np.int64)
+        return count_streams(some, backend)
     blocks = int(max(1, BUDGET / (columns * (KEY + ADD / DRAW * part))))
     some = window(connectivity, 0, columns, 0, min(rows, blocks * length))
     return np.asarray(product(some, 1, jnp.ones(columns, bool), backend=backend)).astype(np.int64)

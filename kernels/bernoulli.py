@@ -33,7 +33,7 @@ ADDEND, COUNTS = 2 * LANES * ROUNDS, 4 * LANES * ROUNDS  # bytes in a group: fac
 INVERSES = COUNTS + 2 * LANES
 GROUP = INVERSES + 2 * LANES * ROUNDS
 
-u16, u32, u64 = np.uint16, np.uint32, np.uint64
+u32, u64 = np.uint32, np.uint64
 C0, C1, C2 = u32(0x85EBCA6B), u32(0xC2B2AE35), u32(0x27D4EB2F)
 C3, C4, C5 = u32(0x165667B1), u32(0xD1B54A33), u32(0x7FEB352D)
 

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
+from cases import on_cpu
 
 import jitmat
 from jitmat import BenchmarkConfig, XLACustomKernel, _cuda_driver, cuda_kernel, numba_kernel
 
 PRODUCTS = [jitmat.jitsmv_p, jitmat.jitsmm_p, jitmat.binary_jitsmv_p, jitmat.binary_jitsmm_p]
 EXAMPLE = pathlib.Path(__file__).parent.parent / "docs" / "examples" / "own_kernel.py"
-CPU = pytest.mark.skipif(jax.default_backend() != "cpu", reason="numba kernels run on CPUs")
 F32 = np.dtype(np.float32)
 
 
@@ -48,12 +48,12 @@ def check_example(example, backend):
     close(*(jax.hessian(loss(f))(k, x) for f in (ring, dense)))
 
 
-@CPU
+@on_cpu
 def test_the_example_has_jit_grad_and_vmap(example):
     check_example(example, "numba")
 
 
-@CPU
+@on_cpu
 def test_the_example_runs_as_a_file():
     run = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
@@ -181,7 +181,7 @@ def run_sort(shape=(3, 4), dtype=F32):
     return numba_kernel(sort_some, outs)
 
 
-@CPU
+@on_cpu
 def test_a_numba_kernel_takes_arrays_of_any_shape_and_dtype(x64):
     for shape in ((3, 4), (1, 9)):
         for dtype in (np.float32, np.int16, *([np.float64] if x64 else [])):
@@ -194,7 +194,7 @@ def test_a_numba_kernel_takes_arrays_of_any_shape_and_dtype(x64):
                 assert least == 0
 
 
-@CPU
+@on_cpu
 def test_a_numba_kernel_is_compiled_once_for_all_shapes():
     before = jitmat._own_kernels._registered.cache_info().misses
     for n in (5, 6, 7):
@@ -202,13 +202,13 @@ def test_a_numba_kernel_is_compiled_once_for_all_shapes():
     assert jitmat._own_kernels._registered.cache_info().misses <= before + 1
 
 
-@CPU
+@on_cpu
 def test_an_exception_in_a_numba_kernel_is_reported():
     with pytest.raises(Exception, match="the numba kernel sort_some raised an exception"):
         jax.block_until_ready(jax.jit(run_sort())(-np.ones((3, 4), F32), np.ones(4, bool), F32.type(0)))
 
 
-@CPU
+@on_cpu
 def test_an_output_may_begin_as_an_operand():
     @numba.njit
     def add_at(total, at, out):
@@ -221,7 +221,7 @@ def test_an_output_may_begin_as_an_operand():
     np.testing.assert_array_equal(start, [10, 10, 10])
 
 
-@CPU
+@on_cpu
 @pytest.mark.parametrize(
     ("function", "dtype", "said"),
     [

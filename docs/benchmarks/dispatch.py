@@ -6,28 +6,15 @@
 """
 
 import functools
-import statistics
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import jitmat
+from jitmat._bench import seconds
 
-N, PROB, ACTIVE, STEPS = 1000, 0.1, 0.02, 1000
-
-
-def seconds(function, calls, repeats=9):
-    """Median over repeats of the time of one call."""
-    jax.block_until_ready(function())
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        for _ in range(calls):
-            jax.block_until_ready(function())
-        times.append((time.perf_counter() - start) / calls)
-    return statistics.median(times)
+N, PROB, ACTIVE, STEPS, REPEATS = 1000, 0.1, 0.02, 1000, 9
 
 
 def libraries():
@@ -56,14 +43,14 @@ def main():
         def run(s, step=step):
             return jax.lax.scan(step, s, None, length=STEPS)[0]
 
-        functions = (multiply, 200), (jax.jit(multiply), 200), (jax.jit(run), 5)
-        times = [seconds(functools.partial(function, active), calls) for function, calls in functions]
+        functions = multiply, jax.jit(multiply), jax.jit(run)
+        times = [seconds(functools.partial(function, active), REPEATS) for function in functions]
         eager, called, looped = times[0], times[1], times[2] / STEPS
         print(f"{name:12} {eager * 1e6:12.1f} {called * 1e6:12.1f} {looped * 1e6:12.2f}")
     nothing = jax.jit(lambda s: s + 1)
-    print(f"{'jax, s + 1':12} {'':12} {seconds(lambda: nothing(active), 200) * 1e6:12.1f}")
+    print(f"{'jax, s + 1':12} {'':12} {seconds(lambda: nothing(active), REPEATS) * 1e6:12.1f}")
     W = jitmat.JITScalarMatrix(0.5, PROB, 42, shape=(N, N))
-    print(f"{'W @ s':12} {seconds(lambda: W @ active, 200) * 1e6:12.1f}")
+    print(f"{'W @ s':12} {seconds(lambda: W @ active, REPEATS) * 1e6:12.1f}")
 
 
 if __name__ == "__main__":
