@@ -37,18 +37,21 @@ def concrete(connectivity: Connectivity, what: str) -> Connectivity:
 
 def count_nonzeros(connectivity: Connectivity, backend=None) -> int:
     """The number of nonzeros."""
-    return int(count_streams(concrete(connectivity, "nnz"), backend).sum())
+    return sum(int(counts.sum(dtype=np.int64)) for counts in _counts(concrete(connectivity, "nnz"), backend))
 
 
 def count_streams(connectivity: Connectivity, backend=None) -> np.ndarray:
-    """int64 nonzeros of each stream; a kernel's 32 bits hold those of a part of a stream."""
+    """int64 nonzeros of each stream."""
+    return sum(_counts(connectivity, backend), np.zeros(connectivity.pattern.block.streams, np.int64))
+
+
+def _counts(connectivity, backend):
+    """Nonzeros of each stream, in parts of it that a kernel's 32 bits count."""
     block = connectivity.pattern.block
-    counts = np.zeros(block.streams, np.int64)
-    with jax.ensure_compile_time_eval():
-        for position in range(0, block.positions, WIDEST):
-            piece = window(connectivity, 0, block.streams, position, min(WIDEST, block.positions - position))
-            counts += np.asarray(stream_counts(piece, backend))
-    return counts
+    for position in range(0, block.positions, WIDEST):
+        piece = window(connectivity, 0, block.streams, position, min(WIDEST, block.positions - position))
+        with jax.ensure_compile_time_eval():
+            yield np.asarray(stream_counts(piece, backend))
 
 
 def csr_parts(connectivity: Connectivity, weight, backend=None):
